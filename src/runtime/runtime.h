@@ -1,0 +1,96 @@
+#pragma once
+// Runs programs. State holds what outlives a program (parameters, optimizer, scalars, caches, derived copies), bound by
+// buffer name; an Executor binds one program on one rank and runs its steps. Not here: what a step is (graph), kernels
+// (backend), when to stop (train).
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "comm/comm.h"
+#include "graph/program.h"
+
+namespace ingot::runtime {
+
+// Named persistent tensors of one rank. Owned by the run. Not thread-safe.
+class State {
+ public:
+  // Makes the state and derived buffers of `program` that are not there yet, zeroed. Errors: not enough memory; a
+  // buffer of that name with another size or dtype (both are named).
+  Result<void> reserve(const graph::Program& program);
+  tensor::TensorView find(const std::string& buffer) const;   // data null when absent
+  // The logical parts of a bucketed buffer: one view per parameter, stored shape.
+  struct Entry {
+    std::string parameter;       // "h.0.attn.q.weight"
+    std::string kind;            // "param", "exp_avg", "exp_avg_sq"
+    tensor::TensorView view;
+  };
+  std::vector<Entry> entries(const graph::Program& program) const;
+  int64_t bytes() const;
+  // Parameters changed (update, load): derived copies made before are stale.
+  void touch_parameters() { ++version_; }
+  uint64_t version() const { return version_; }
+
+ private:
+  friend class Executor;
+  struct Slot {
+    tensor::Buffer memory;
+    tensor::TensorView view;
+    uint64_t derived_version = 0;
+  };
+  std::map<std::string, Slot> slots_;
+  uint64_t version_ = 1;
+};
+
+struct StepTiming {
+  int64_t step_ns = 0;
+  int64_t communication_ns = 0;
+};
+
+struct NonFinite {               // the first instruction that made one
+  int instruction = -1;
+  std::string where;             // describe() of it
+};
+
+struct ExecutorOptions {
+  ThreadPool* pool = nullptr;
+  uint64_t seed = 0;
+  bool lazy = false;             // asynchronous instructions as late as the plan allows (proof), else as early
+  bool poison = false;           // fill scratch and freed slots with NaN (dev)
+  std::chrono::milliseconds comm_timeout{30000};
+};
+
+// Called around every instruction when set: trace, profile.
+using Observer = std::function<void(const graph::Invocation&, const graph::Instruction&, int64_t begin_ns, int64_t end_ns)>;
+
+class Executor {
+ public:
+  // Binds operands to addresses, kernels and groups. `backends` in the order of program.targets; all borrowed.
+  static Result<std::unique_ptr<Executor>> create(const graph::Program& program, State& state,
+                                                  std::vector<backend::Backend*> backends, comm::Transport& transport,
+                                                  const ExecutorOptions& options);
+  ~Executor();
+
+  // Input buffers: `side` is 0 or 1; batch fields are [m, ...] over the step's micro-batches.
+  tensor::TensorView input(const std::string& name, int side) const;
+  int micro_batches() const;
+  // Runs one step on the inputs of `side`: begin if stale, timeline, finish. The first error ends it.
+  Result<StepTiming> run_step(int side);
+  // Runs the timeline once more without finish, checking every output after every instruction (replay after a
+  // non-finite norm). Gradients and sums are left as after a skipped step.
+  Result<NonFinite> find_non_finite(int side);
+
+  void set_observer(Observer observer);
+  int64_t arena_bytes() const;   // step, input, slots and scratch
+  const graph::Program& program() const;
+
+ private:
+  struct Impl;
+  explicit Executor(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ingot::runtime
