@@ -1,0 +1,64 @@
+#pragma once
+// Text and a tokenizer become a data set folder (dataset.h), whole or not at all. Documents are encoded on
+// several threads and written in document order, so the bytes do not depend on the number of threads. Memory
+// is bounded by a few pieces per thread, however long a document is. An end-of-text token follows every
+// document where the tokenizer has one; special tokens in text are plain text.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "data/dataset.h"
+#include "data/document_reader.h"
+
+namespace ingot::data {
+
+class Tokenizer;
+
+struct BuildOptions {
+  std::vector<std::string> sources;             // files, folders, globs, "-"
+  std::vector<std::string> validation_sources;  // when given, validation_fraction is not used
+  // In [0, 1). The last part of the tokens where the corpus is one document, else documents by hash of (seed,
+  // index).
+  double validation_fraction = 0.005;
+  TextFormat format = TextFormat::kAuto;
+  std::string text_field = "text";
+  uint64_t seed = 0;
+  bool bos = false;                          // the tokenizer's begin-of-text token before every document
+  int64_t shard_bytes = int64_t{256} << 20;  // of tokens; a document may run over several shards
+  int64_t block_bytes = int64_t{4} << 20;    // of a shard
+  int64_t piece_bytes = int64_t{1} << 20;    // text handed to one thread at a time
+  int threads = 1;                           // 0: all that the process has
+  std::string tokenizer_name;                // recorded in the manifest
+  std::string out;                           // folder
+  bool replace = false;                      // an existing `out`
+};
+
+struct BuildProgress {
+  int64_t stored_bytes_done = 0;
+  int64_t stored_bytes_total = 0;  // 0 when unknown
+  int64_t text_bytes = 0;
+  int64_t tokens = 0;
+  int64_t documents = 0;
+  double seconds = 0;
+};
+
+struct BuildReport {
+  DatasetManifest manifest;
+  ReadStats train_reading;       // of sources
+  ReadStats validation_reading;  // of validation_sources
+  double seconds = 0;
+  std::vector<std::string> warnings;  // sentences: skipped lines, an empty validation part, ...
+};
+
+// Called from the calling thread a few times a second.
+using BuildProgressCallback = std::function<void(const BuildProgress&)>;
+
+// Fails as DocumentReader and find_source_files do, when no document is left, when `out` is there and not
+// `replace`, when the disk is full; nothing is left at `out` then.
+Result<BuildReport> build_dataset(const Tokenizer& tokenizer, const BuildOptions& options,
+                                  const BuildProgressCallback& progress = {});
+
+}  // namespace ingot::data
