@@ -21,8 +21,9 @@ struct CompileOptions {
   std::optional<DType> residual_dtype;      // default: as computation
   Recompute recompute = Recompute::kNone;
   OptimizerOptions optimizer;
-  std::vector<const Target*> targets;       // [0] runs everything, [1] (if any) the phase named by update_target
-  bool update_on_second_target = false;     // finish on targets[1], in its memory space: copy down, update, copy up
+  std::vector<const Target*> targets;       // [0] runs everything but what the next line gives to [1]
+  bool update_on_second_target = false;     // AdamW and its state on targets[1], in its memory: copy down, update, copy up
+  int threads = 1;                          // of the pool that will run it
   bool check = true;                        // run the static verifier
 };
 

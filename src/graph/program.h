@@ -12,13 +12,17 @@
 
 namespace ingot::graph {
 
-// Six lifetimes; `slots` has seven classes. Offsets count from the base of the space (slots: of the slot).
+// Where an operand's bytes lie; one base address each, filled in when bound. Offsets count from that base:
+//   kState kDerived kStep kInput   of the buffer (kInput: of the side in use, plus micro_batch times micro_batch_bytes())
+//   kScratch                       of the scratch area, in the memory of targets[0]; contents end with the segment
+//   kStaging                       the same in the memory of targets[1]
+//   the seven slot classes         of the invocation's slot of that class (Invocation::slot)
 enum class Space : uint8_t {
-  kState, kDerived, kStep, kInput, kScratch,
+  kState, kDerived, kStep, kInput, kScratch, kStaging,
   kForwardBackward, kForwardWeight, kBackwardWeight, kInForward, kOutForward, kInBackward, kOutBackward,
 };
-inline constexpr int kSpaceCount = 12;
-inline constexpr int kFirstSlotSpace = 5;
+inline constexpr int kSpaceCount = 13;
+inline constexpr int kFirstSlotSpace = 6;
 inline constexpr int kSlotClasses = 7;
 std::string_view name_of(Space space);
 std::string_view name_of(Phase phase);
@@ -30,12 +34,21 @@ struct Operand {
   int64_t offset = 0;            // bytes from the base of the buffer, slot or scratch area
 };
 
-// Workspace is the last `workspace_bytes` from `workspace_offset` of the scratch area.
+// A node with its place: everything else (op, attributes, when, stream, target, zero_first) is read from the node.
+//
+// An instruction whose node is on another stream than kCompute is asynchronous: it may run at any time between its
+// turn and the first instruction that waits for it. Executors obey `waits` and `Segment::joins` and nothing else:
+// the plan's lifetimes come from the same lists (passes/memory.cc), and the verifier proves that they suffice.
+// `zero_first` speaks of Role::kGradient outputs only; control sums always add.
 struct Instruction {
   int id = 0;                    // unique in the stage, in program order; what traces and reports speak of
   int node = 0;                  // index into the chunk's graph
   std::vector<Operand> inputs, outputs;
+  // In kScratch, or kStaging where node.target is 1; 64-byte aligned, not initialised.
   int64_t workspace_offset = 0, workspace_bytes = 0;
+  // Ids of asynchronous instructions, of this or earlier segments, that must have finished before this one starts;
+  // one that is not outstanding (its `when` did not come) is no wait.
+  std::vector<int> waits;
 };
 
 // A straight list: nothing loops or branches.
@@ -43,22 +56,36 @@ struct Segment {
   int chunk = 0;                 // index into StageCode::chunks
   Phase phase = Phase::kForward;
   std::vector<Instruction> instructions;
+  std::vector<int> joins;        // ids that must have finished before the segment ends: those that touch scratch or slots
   int64_t scratch_bytes = 0;
+  int64_t staging_bytes = 0;
   int64_t live_bytes = 0;        // greatest sum of live scratch values: lower bound of scratch_bytes
 };
 
 // A persistent buffer, bound by name. Lifetimes state and derived outlive the program; step and input belong to it.
+// All are zeroed once, when made: gaps between the parameters of a bucket are never written and stay zero.
+// Names (number = bucket), the same for every program over the same parameters and layout, whatever its purpose:
+//   state    "param.3" "exp_avg.3" "exp_avg_sq.3" "scalars", and caches by the builder's name
+//   derived  "cast.<parameter>.<dtype>", "pack.<parameter>.<layout>"
+//   step     "grad.3", "sums", and in decoding "logits"
+//   input    "batch.tokens" ... (one per field that the graph reads), "step" (the step block)
 struct BufferPlan {
-  std::string name;              // "param.3", "grad.3", "exp_avg.3", "pack.h.0.attn.q.weight.forward", "batch.tokens"
+  std::string name;
   Space space = Space::kState;
   DType dtype = DType::kF32;
-  int64_t elements = 0;
+  int64_t elements = 0;          // kInput: of one side (there are kInputSides), all micro-batches
+  int64_t micro_batch_elements = 0;  // kInput: elements of one micro-batch, 0: one block for the step
+  Shape shape;                   // kInput, caches, logits: of one micro-batch; else [elements]
   int bucket = -1;
   tensor::MemorySpace memory;
   int64_t bytes() const { return elements * tensor::size_of(dtype); }
+  int64_t micro_batch_bytes() const { return micro_batch_elements * tensor::size_of(dtype); }
 };
+inline constexpr int kInputSides = 2;  // one is filled while the other is read
 
-// Parameters reduced and updated together. Homogeneous in reduce axes, replica axes, decay and learning-rate factor.
+// Parameters reduced and updated together. Homogeneous in layer, replica axes, decay and learning-rate factor: a function
+// of parameters and layout alone, so that train, evaluation and decoding programs share one State. Sums over further axes
+// (Parameter::partial) are made over runs of parameters inside it.
 struct Bucket {
   int id = 0;
   int layer = -1;
@@ -67,7 +94,7 @@ struct Bucket {
   int64_t elements = 0;          // whole, padded
   int64_t shard_elements = 0;    // elements / size of the reduce group with ZeRO, else elements
   AxisMask reduce_axes = 0;      // dp, cp, ...: where its gradient is summed
-  AxisMask replica_axes = 0;     // where the same shard is held more than once
+  AxisMask replica_axes = 0;     // where the same elements are held more than once after the reduction
   double norm_weight = 1;        // 1 / copies, so that each element counts once in the norm
   bool decay = false;
   double learning_rate_factor = 1;
@@ -88,14 +115,30 @@ struct Invocation {
   std::array<int16_t, kSlotClasses> slot;  // which slot of each class, -1: none
 };
 
+// A boundary value sent to or received from a neighbour stage: posted before the invocation at `post` runs and finished
+// before the one at `wait` (positions in the timeline; its length: the end). Empty for a single stage.
+struct Transfer {
+  int id = 0;                    // in the space of instruction ids
+  bool send = false;
+  int chunk = 0;
+  ValueId value = kNoValue;
+  int peer = 0;                  // stage offset, +1 or -1
+  int tag = 0;
+  int micro_batch = 0;
+  int post = 0, wait = 0;
+  Space space = Space::kInForward;
+  int slot = 0;
+  int64_t offset = 0;            // bytes from the base of the slot
+};
+
 struct Pool {                    // one per slot class, shared by the chunks of the stage
   int64_t slot_bytes = 0;
   int slots = 0;
 };
 
 struct MemoryTotals {            // bytes of one rank; the peak is their sum
-  int64_t state = 0, derived = 0, step = 0, input = 0, slots = 0, scratch = 0;
-  int64_t total() const { return state + derived + step + input + slots + scratch; }
+  int64_t state = 0, derived = 0, step = 0, input = 0, slots = 0, scratch = 0, staging = 0;
+  int64_t total() const { return state + derived + step + input + slots + scratch + staging; }
 };
 
 enum class Purpose : uint8_t { kTrain, kEvaluate, kDecode };
@@ -107,7 +150,9 @@ struct Program {
   int stage = 0;
   Precision precision = Precision::kF32;
   std::vector<const Target*> targets;      // node.target indexes these
+  int threads = 1;                         // of the pool: workspaces are planned for so many
   std::vector<Invocation> timeline;        // begin is not in it (run when parameters changed); finish is its last entry
+  std::vector<Transfer> transfers;
   int begin_segment = -1, finish_segment = -1;
   std::array<Pool, kSlotClasses> pools;
   MemoryTotals memory;

@@ -15,10 +15,16 @@ enum class Precision : uint8_t { kF64, kF32, kBF16, kF16 };  // of computation; 
 std::string_view name_of(Precision precision);
 Result<Precision> precision_of(std::string_view name);
 
-// A packed copy of a weight [rows, columns]: bytes as a function of its shape.
+// A packed copy of a weight [rows, columns] = [out, in]: bytes as a function of its shape.
 struct PackedLayout {
   std::string_view name;
   int64_t (*bytes)(int64_t rows, int64_t columns);
+};
+
+// Packed layouts of the weight that an operation reads; empty: the plain compute copy. `second` is a further copy of the
+// same weight, appended as the last input (head_loss with gradient reads both directions).
+struct WeightLayouts {
+  std::string_view first, second;
 };
 
 // A fused operation: `pattern` names the row in passes/fuse.cc that finds and replaces it.
@@ -32,11 +38,11 @@ struct Target {
   tensor::MemorySpace space;
   std::vector<Precision> precisions;
   std::vector<Fusion> fusions;             // in the order in which they are tried
-  // Layout of the weight that linear / linear_dx / head_loss read at a precision; empty: the plain compute copy.
-  std::string_view (*weight_layout)(Op op, Precision precision) = nullptr;
+  // Null: plain copies everywhere. `with_gradient`: of head_loss.
+  WeightLayouts (*weight_layouts)(Op op, Precision precision, bool with_gradient) = nullptr;
   std::vector<PackedLayout> packed;
-  // Scratch that a kernel needs besides its operands; upper bound, function of shapes alone.
-  int64_t (*workspace_bytes)(const Graph& graph, const Node& node) = nullptr;
+  // Scratch that a kernel needs besides its operands; upper bound, a function of shapes and threads. Null: none.
+  int64_t (*workspace_bytes)(const Graph& graph, const Node& node, int threads) = nullptr;
   bool casts_in_pack = true;               // pack reads the float32 master itself
 };
 
