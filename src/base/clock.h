@@ -1,4 +1,6 @@
 #pragma once
+// Time and memory of this process and machine. No timers and no time zones: a format is base/units.h.
+
 #include <cstdint>
 
 namespace ingot {

@@ -10,6 +10,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/mutex.h"
+
 namespace ingot {
 
 enum class Severity : uint8_t { kInfo, kWarning, kError };
@@ -26,19 +28,24 @@ struct Event {
   std::vector<EventField> fields;
 };
 
+// {"time":…,"severity":"warning","kind":…,"message":…, fields…}; no newline. Non-finite numbers become strings, and
+// bytes that are no UTF-8 become U+FFFD.
 std::string to_json_line(const Event& event, double unix_time_s);
+std::string json_quoted(std::string_view text);  // with the quotes, escaped as RFC 8259 says
+std::string json_number(double value);           // shortest that reads back the same; "nan", "inf", "-inf" quoted
 
 // Where events go; a sink must be callable from any thread.
 class EventLog {
  public:
   using Sink = std::function<void(const Event&)>;
-  void add_sink(Sink sink);                  // before threads start
-  void emit(const Event& event);             // calls every sink in order, under one lock
+  void add_sink(Sink sink);       // before threads start
+  void emit(const Event& event);  // calls every sink in order, under one lock: a sink must not emit
   int64_t count(std::string_view kind) const;
 
  private:
-  std::vector<Sink> sinks_;
-  std::vector<std::pair<std::string, int64_t>> counts_;
+  mutable Mutex mutex_;
+  std::vector<Sink> sinks_ INGOT_GUARDED_BY(mutex_);
+  std::vector<std::pair<std::string, int64_t>> counts_ INGOT_GUARDED_BY(mutex_);
 };
 
 }  // namespace ingot

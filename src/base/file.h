@@ -39,10 +39,14 @@ class MappedFile {
 };
 
 // Named places at which a test may stop or fail a write ("checkpoint.before_rename"). A process started with
-// INGOT_FAULT=<point>[:<n>]=kill|enospc|eio (read once by cli, handed to set_fault) dies or fails there the n-th time.
+// INGOT_FAULT=<point>[:<n>[+]]=kill|enospc|eio (read once by cli, handed to set_fault) dies or fails there the n-th
+// time (default 1), with "+" every time from then on; point "*" counts all of them together. Base's own points:
+// file.open, file.write (dies or fails when half is written), file.fsync, file.rename, atomic_file.before_rename,
+// atomic_file.after_rename, atomic_directory.before_rename, atomic_directory.after_rename. Callers add theirs.
 enum class FaultKind : uint8_t { kNone, kKill, kNoSpace, kIoError };
 void set_fault(const std::string& spec);           // "" clears; a malformed one is refused by a check
 FaultKind fault_at(std::string_view point);        // kKill never returns: SIGKILL to ourselves
+Result<void> check_fault(std::string_view point, const std::string& path);  // fault_at, as the error of the system
 
 // Writes `path` so that a reader sees the old content or the new, never half: a temporary file beside it, fsync,
 // rename, fsync of the folder. Destroyed before commit(), it removes the temporary file.
@@ -81,6 +85,10 @@ class AtomicDirectory {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// Removes what killed writers left in `folder`: "*.partial-<pid>" and "*.tmp-<pid>-<n>" that no process holds any
+// more (a living writer keeps a lock on its own). Returns the names removed.
+Result<std::vector<std::string>> remove_leftovers(const std::string& folder);
 
 // Appends whole lines to a text file (metrics, events); a torn last line of an earlier process is cut off at open.
 class LineWriter {

@@ -15,7 +15,7 @@ int available_threads();
 class ThreadPool {
  public:
   // `threads` includes the caller of parallel_for; each worker calls `on_start` once before its first tile (libraries
-  // with per-thread settings). 0 means available_threads().
+  // with per-thread settings); the caller is no worker and sets itself up. 0 means available_threads().
   explicit ThreadPool(int threads, std::function<void()> on_start = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
