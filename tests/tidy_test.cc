@@ -224,8 +224,9 @@ TEST(Tidy, HeadersAreGuardedAndNothingIsLeftOver) {
   for (const char* folder : {"src", "tests", "bench"}) {
     for (const fs::path& file : cpp_files(kRoot / folder)) {
       const std::string text = text_of(file);
-      if (file.extension() == ".h")
+      if (file.extension() == ".h") {
         EXPECT_NE(text.find("#pragma once"), std::string::npos) << shown(file) << " lacks #pragma once";
+      }
       EXPECT_FALSE(std::regex_search(text, left_over)) << shown(file) << " has a left-over mark";
       EXPECT_EQ(text.find("using namespace std"), std::string::npos) << shown(file);
     }

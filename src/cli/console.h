@@ -1,0 +1,32 @@
+#pragma once
+// What a person sees while something runs. On a terminal one live line that is drawn over; elsewhere plain
+// lines at intervals. Colour only on a terminal, never the only carrier of a meaning; NO_COLOR is honoured.
+
+#include <string>
+#include <string_view>
+
+namespace ingot::cli {
+
+class Console {
+ public:
+  explicit Console(bool quiet);
+  ~Console();
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
+
+  bool terminal() const { return terminal_; }
+  bool quiet() const { return quiet_; }
+
+  // "machine         2 cores, ...": a name in a column of 16, then text; further lines are indented below it.
+  void field(std::string_view name, std::string_view text);
+  void line(std::string_view text);   // a plain line on standard output; clears the live line first
+  void live(std::string_view text);   // replaces the live line; nothing when not a terminal
+  void warn(std::string_view text);   // "warning  ..." on standard error, also when quiet
+  void error(std::string_view text);  // as given, on standard error, also when quiet
+
+ private:
+  void clear_live();
+  bool terminal_ = false, colour_ = false, quiet_ = false, live_ = false;
+};
+
+}  // namespace ingot::cli
