@@ -72,12 +72,13 @@ class BatchFiller {
 
  private:
   Result<int64_t> read_sample(int64_t global_sample, OnCorrupt on_corrupt);
-  void fill_document_starts(int64_t element, std::span<int32_t> doc_start) const;
+  void fill_document_starts(int64_t element, std::span<int32_t> doc_start);
 
   const TokenStream& stream_;
   Sampler order_;
   int64_t seq_len_;
-  std::vector<int32_t> row_;  // [T + 1]
+  std::vector<int32_t> row_;     // [T + 1]
+  std::vector<int64_t> starts_;  // [T]
   std::vector<Substitution> substitutions_;
 };
 

@@ -34,9 +34,8 @@ struct SplitRecord {
 // dataset.json.
 struct DatasetManifest {
   int64_t format_version = kDatasetFormatVersion;
-  std::string tokenizer_name;  // as it was asked for: "gpt2", a path, "bytes"
+  std::string tokenizer_name;  // as it was asked for; the folder holds a copy, tokenizer.json
   uint64_t tokenizer_fingerprint = 0;
-  std::vector<std::string> tokenizer_files;  // names in the folder, under tokenizer/
   int64_t vocab_size = 0;
   uint64_t seed = 0;
   std::string validation_rule;  // "none", "last part of one document", "documents by hash", "own sources"
@@ -101,7 +100,7 @@ class Dataset {
   const DatasetManifest& manifest() const { return manifest_; }
   const TokenStream& train() const { return train_; }
   const TokenStream& validation() const { return validation_; }  // may be empty
-  std::vector<std::string> tokenizer_paths() const;
+  std::string tokenizer_path() const;                            // tokenizer.json in the folder
 
   // A sentence when the model's vocabulary is smaller than the data's (ids would have no embedding).
   Result<void> check_vocab(int64_t model_vocab) const;

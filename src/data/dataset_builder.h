@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,7 @@ struct BuildOptions {
   TextFormat format = TextFormat::kAuto;
   std::string text_field = "text";
   uint64_t seed = 0;
-  bool bos = false;                          // the tokenizer's begin-of-text token before every document
+  bool bos = false;                          // the token of begin_of_text() before every document
   int64_t shard_bytes = int64_t{256} << 20;  // of tokens; a document may run over several shards
   int64_t block_bytes = int64_t{4} << 20;    // of a shard
   int64_t piece_bytes = int64_t{1} << 20;    // text handed to one thread at a time
@@ -52,6 +53,10 @@ struct BuildReport {
   double seconds = 0;
   std::vector<std::string> warnings;  // sentences: skipped lines, an empty validation part, ...
 };
+
+// The id of a token named as models name it (<|begin_of_text|>, <|bos|>, <s>, ...), if the vocabulary has
+// one.
+std::optional<int32_t> begin_of_text(const Tokenizer& tokenizer);
 
 // Called from the calling thread a few times a second.
 using BuildProgressCallback = std::function<void(const BuildProgress&)>;

@@ -21,7 +21,7 @@ struct ReaderOptions {
 };
 
 // A part of a document, in order.
-struct TextPiece {
+struct DocumentPiece {
   std::string text;
   int64_t document = 0;          // counts documents from 0 over all sources
   bool begins_document = false;  // an empty document is one empty piece with both set
@@ -60,7 +60,7 @@ class DocumentReader {
   // damaged compressed file (file and byte offset), kInvalid for a JSON source none of whose lines has the
   // field (naming the fields that are there) or a line over the limit, kIo when the system refuses. After a
   // failure it must not be called again.
-  Result<bool> next(TextPiece& piece);
+  Result<bool> next(DocumentPiece& piece);
 
   const ReadStats& stats() const;
   int64_t stored_bytes_done() const;   // for progress: of the sources' stored_bytes

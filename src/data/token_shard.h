@@ -42,8 +42,8 @@ class TokenShardWriter {
   ~TokenShardWriter();
 
   void begin_document();  // the next token is its first
-  // Ids at or above vocab_size are a check: the caller's tokenizer made them.
-  Result<void> append(std::span<const uint32_t> ids);
+  // An id outside [0, vocab_size) is a check: the caller's tokenizer made it.
+  Result<void> append(std::span<const int32_t> ids);
   void add_text_bytes(int64_t bytes);
   int64_t tokens() const;
   int64_t data_bytes() const;  // of tokens so far
