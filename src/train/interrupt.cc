@@ -1,7 +1,8 @@
 #include "train/interrupt.h"
 
-#include <csignal>
 #include <unistd.h>
+
+#include <csignal>
 
 namespace ingot::train {
 namespace {

@@ -10,7 +10,7 @@ class InterruptGuard {
   ~InterruptGuard();
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
-  bool requested() const;   // a signal has come
+  bool requested() const;  // a signal has come
 };
 
 }  // namespace ingot::train
