@@ -3,6 +3,7 @@
 // when (runtime). To add one: a folder backend/<name>/, a Target in graph/targets/<name>.cc and a row in backends.cc.
 // Vendor backends are plug-ins behind the C table of plugin.h.
 
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
@@ -21,7 +22,8 @@ struct KernelArgs {
   std::span<const TensorView> inputs;
   std::span<const TensorView> outputs;
   const graph::Attributes* attributes = nullptr;
-  bool overwrite = false;              // accumulating outputs: write instead of add (first micro-batch)
+  bool overwrite = false;              // accumulating gradients: write instead of add (first micro-batch); never sums
+  int group_index = 0;                 // of this rank in attributes->group: slice, and the vocabulary of embed and head
   std::span<std::byte> workspace;      // planned scratch, as much as the Target declared
   ThreadPool* pool = nullptr;
   uint64_t seed = 0;                   // of the run: dropout
@@ -41,6 +43,8 @@ class Backend {
     void* state = nullptr;
   };
   virtual Result<Bound> bind(const graph::Graph& graph, const graph::Node& node) = 0;
+  // Memory of target().space, zeroed. By default the host's.
+  virtual Result<tensor::Buffer> allocate(int64_t bytes) { return tensor::Buffer::allocate(bytes); }
   // Called once on each thread of the pool that will run the kernels.
   virtual void prepare_thread() {}
 };

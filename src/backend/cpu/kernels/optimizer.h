@@ -6,8 +6,8 @@
 
 namespace ingot::backend::cpu {
 
-// Σ x² in double over x (f32 or bf16), by fixed blocks of 16,384 elements added in order. NaN and infinities come
-// two halves cut at a block give the same sums. NaN and infinities come through.
+// Σ x² in double over x (f32 or bf16), by fixed blocks of 16,384 elements added in order. NaN and infinities
+// come through.
 int64_t sum_squares_workspace_bytes(int64_t elements);
 double sum_squares(const Cpu& cpu, const tensor::TensorView& x, Workspace workspace);
 

@@ -1,0 +1,141 @@
+#pragma once
+// For the tests of this folder: tensors between guard bytes, random fills, the error measure of design.md
+// section 9, and the loop over instruction sets and thread counts that every kernel's test runs in.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/kernels/bf16.h"
+#include "backend/cpu/kernels/cpu.h"
+
+namespace ingot::backend::cpu::testing {
+
+using tensor::DType;
+using tensor::Shape;
+using tensor::TensorView;
+
+// Owned memory with 64 guard bytes before and after, which guards_hold() looks at.
+class TestTensor {
+ public:
+  TestTensor(DType dtype, Shape shape) : bytes_(shape.elements() * tensor::size_of(dtype)) {
+    memory_.resize(static_cast<size_t>(bytes_ + 4 * kGuard), kGuardByte);
+    const auto base = reinterpret_cast<uintptr_t>(memory_.data()) + kGuard;
+    begin_ = static_cast<int64_t>((base + 63) / 64 * 64 - reinterpret_cast<uintptr_t>(memory_.data()));
+    view_ = {memory_.data() + begin_, dtype, shape};
+  }
+  TestTensor(TestTensor&&) = default;
+
+  const TensorView& view() const { return view_; }
+  int64_t size() const { return view_.elements(); }
+  double at(int64_t i) const {
+    switch (view_.dtype) {
+      case DType::kF32:
+        return static_cast<double>(view_.as<float>()[i]);
+      case DType::kBF16:
+        return static_cast<double>(to_f32(view_.as<Bf16>()[i]));
+      case DType::kI32:
+        return view_.as<int32_t>()[i];
+      default:
+        return view_.as<uint8_t>()[i];
+    }
+  }
+  void set(int64_t i, double value) {
+    switch (view_.dtype) {
+      case DType::kF32:
+        view_.as<float>()[i] = static_cast<float>(value);
+        break;
+      case DType::kBF16:
+        view_.as<Bf16>()[i] = to_bf16(static_cast<float>(value));
+        break;
+      case DType::kI32:
+        view_.as<int32_t>()[i] = static_cast<int32_t>(value);
+        break;
+      case DType::kI64:
+        view_.as<int64_t>()[i] = static_cast<int64_t>(value);
+        break;
+      default:
+        view_.as<uint8_t>()[i] = static_cast<uint8_t>(value);
+    }
+  }
+  std::vector<double> values() const {
+    std::vector<double> out(static_cast<size_t>(size()));
+    for (int64_t i = 0; i < size(); ++i) out[static_cast<size_t>(i)] = at(i);
+    return out;
+  }
+  void fill_bytes(unsigned char byte) { std::memset(view_.data, byte, static_cast<size_t>(bytes_)); }
+  std::string bits() const { return {view_.as<char>(), static_cast<size_t>(bytes_)}; }
+  bool guards_hold() const {
+    for (int64_t i = 0; i < static_cast<int64_t>(memory_.size()); ++i) {
+      const bool inside = i >= begin_ && i < begin_ + bytes_;
+      if (!inside && memory_[static_cast<size_t>(i)] != kGuardByte) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr int64_t kGuard = 64;
+  static constexpr unsigned char kGuardByte = 0xa5;
+  int64_t bytes_, begin_ = 0;
+  std::vector<unsigned char> memory_;
+  TensorView view_;
+};
+
+// Uniform in [-1, 1), the same for the same seed.
+inline TestTensor random_tensor(DType dtype, Shape shape, uint64_t seed, double scale = 1) {
+  TestTensor t(dtype, shape);
+  uint64_t state = seed * 0x9e3779b97f4a7c15U + 1;
+  for (int64_t i = 0; i < t.size(); ++i) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    t.set(i, scale * (static_cast<double>(state >> 11) / 4503599627370496.0 - 1));
+  }
+  return t;
+}
+
+// A workspace that starts as NaN and whose guards are looked at.
+inline TestTensor workspace_of(int64_t bytes) {
+  TestTensor t(DType::kU8, {bytes});
+  t.fill_bytes(0xff);
+  return t;
+}
+inline Workspace as_workspace(const TestTensor& t) {
+  return {t.view().as<std::byte>(), static_cast<size_t>(t.size())};
+}
+
+// ||a − b|| / ||b||
+inline double relative_error(const TestTensor& a, const std::vector<double>& b) {
+  double difference = 0, norm = 0;
+  for (int64_t i = 0; i < a.size(); ++i) {
+    const double expected = b[static_cast<size_t>(i)], d = a.at(i) - expected;
+    if (std::isnan(d)) return d;
+    difference += d * d;
+    norm += expected * expected;
+  }
+  return norm == 0 ? std::sqrt(difference) : std::sqrt(difference / norm);
+}
+
+inline double bound_of(DType dtype) { return dtype == DType::kBF16 ? 4e-3 : 1e-5; }
+
+// Runs `body` with every instruction path of this machine at 1, 2 and 3 threads. It returns its outputs'
+// bits, which must be equal within a path, and checks values by itself.
+inline void for_each_cpu(const std::function<std::string(const Cpu&)>& body) {
+  for (const bool native : {true, false}) {
+    if (native && !has_avx512_bf16()) continue;
+    std::string first;
+    for (const int threads : {1, 2, 3}) {
+      ThreadPool pool(threads, flush_denormals);
+      const std::string bits = body({pool, native});
+      if (threads == 1) first = bits;
+      EXPECT_TRUE(bits == first) << "bits differ at " << threads << " threads, native " << native;
+    }
+  }
+}
+
+}  // namespace ingot::backend::cpu::testing
