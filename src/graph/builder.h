@@ -3,6 +3,8 @@
 // is for training, evaluation or decoding, and keeps batch fields, caches and dropout sites out of the family's sight.
 // No method takes a mesh, a data type or a rank.
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -16,6 +18,7 @@ struct BuildOptions {
   int64_t batch = 1;             // B
   int64_t sequence = 1;          // T; in decoding the tokens given at once
   int64_t cache = 0;             // S, decoding only
+  int layers = 0;                // L
 };
 
 struct ParameterOptions {
@@ -62,11 +65,19 @@ class Builder {
   void head(ValueId x, ValueId weight);
 
  private:
-  ValueId data(const std::string& name, Shape shape, DType dtype);
+  // Batch fields are made when first asked: role kData, names "batch.tokens", "batch.labels", "batch.loss_mask",
+  // "batch.position", "batch.doc_start", "batch.sample". Caches are kState "cache.k.<layer>", "cache.v.<layer>"; control
+  // blocks kState "control.sums", "control.scalars" (passes add "control.step").
+  ValueId batch_field(const std::string& name, DType dtype);
+  ValueId state(const std::string& name, const Shape& shape, DType dtype);
+  ValueId node(Op op, std::vector<ValueId> inputs, const Attributes& attributes = {});
+  ValueId cached_attention(ValueId q, ValueId k, ValueId v, const Attributes& attributes);
+
   Graph& graph_;
   BuildOptions options_;
   int layer_ = -1;
   uint64_t next_site_ = 0;
+  std::map<std::string, ValueId, std::less<>> named_;
 };
 
 }  // namespace ingot::graph

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
@@ -89,7 +90,7 @@ enum class ActivationKind : uint8_t { kNone, kGeluTanh, kGeluErf, kSilu, kSwiGlu
 // Attributes of a node. One struct for all operations: a field not used by the operation keeps its default, and the
 // printer shows only what differs from the default.
 struct Attributes {
-  // collectives and slice
+  // collectives and slice; embed, head_*: the ranks that hold the other parts of the table
   AxisMask group = 0;            // the ranks that take part
   int group_size = 1;
   int8_t dim = -1;               // dimension gathered, scattered or sliced
@@ -101,7 +102,7 @@ struct Attributes {
   bool rms = false;              // norm: RMS, else layer norm
   double epsilon = 0;            // norm, adamw
   int head_dim = 0;              // attention, rotary: D
-  double scale = 0;              // attention: of the scores
+  double scale = 0;              // attention: of the scores; cast: factor, 0 means 1
   double theta = 0;              // rotary: base
   double rope_factor = 0;        // rotary: Llama 3 scaling, off when 0
   double rope_low = 0, rope_high = 0, rope_original = 0;
@@ -115,7 +116,7 @@ struct Attributes {
   // optimizer
   double beta1 = 0, beta2 = 0, weight_decay = 0, learning_rate_factor = 1, clip = 0;
   bool update = true;            // control: false in evaluation, where it only reports sums
-  std::string layout;            // pack: row of Target::packed
+  std::string layout{};          // pack: row of Target::packed
 
   bool operator==(const Attributes&) const = default;
 };
@@ -129,8 +130,8 @@ struct Node {
   bool clone = false;            // made by recompute
   bool zero_first = false;       // accumulating outputs: overwrite on the first micro-batch
   int layer = -1;                // -1 before the first layer, L after the last
-  std::vector<ValueId> inputs, outputs;
-  Attributes attributes;
+  std::vector<ValueId> inputs{}, outputs{};
+  Attributes attributes{};
 };
 
 // ---------------------------------------------------------------- parameters
@@ -164,7 +165,8 @@ struct Parameter {
   bool matrix_unit = false;      // the optimizer works on whole matrices (Muon), else on elements
   int layer = -1;
   Places places{};               // set by partition
-  AxisMask partial = 0;          // axes besides dp and cp over which its gradient must be summed; set by partition
+  AxisMask partial = 0;          // axes besides dp and cp over which its gradient must be summed: those where `places`
+                                 // is kBroadcast; set by partition
   bool tied = false;             // read by the embedding and the head
 };
 
@@ -178,14 +180,24 @@ struct Graph {
 
   Value& value(ValueId id) { return values[static_cast<size_t>(id)]; }
   const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }
+  // Appends; a name that is taken gets ".2", ".3", ...
   ValueId add_value(Value value);
-  // Appends a node of `op`; its shape rule makes the outputs. Returns them.
+  // Appends a node and returns its outputs. Where node.outputs is empty the shape rule of the operation makes them, named
+  // after the weight ("h.0.attn.q") or the operation ("h.0.add"); else they are taken as they are (accumulators, in place).
   std::vector<ValueId> add_node(Node node);
-  ValueId parameter_value(int parameter);  // the one value that stands for it, made when first asked
-  ValueId gradient_value(int parameter);
+  ValueId parameter_value(int parameter);  // the one value that stands for it (not its copies), made when first asked
+  ValueId gradient_value(int parameter);   // its accumulator, of the parameter's data type, made when first asked
+  ValueId find_value(std::string_view name) const;  // kNoValue when there is none
+
+ private:
+  std::vector<ValueId> parameter_values_, gradient_values_;
+  std::unordered_map<std::string, int> uses_;  // of a name by add_value
 };
 
-// Index of the node that writes each value, -1 for none (parameters, data, state read before written).
+// Index of the first node that writes each value, -1 for none (parameters, data, state read before written).
 std::vector<int> producers(const Graph& graph);
+
+// Where the gradient of a value so placed is: R -> R, B -> P, P -> R, S stays.
+Place gradient_place(Place place);
 
 }  // namespace ingot::graph

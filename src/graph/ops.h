@@ -4,6 +4,7 @@
 //
 //   embed            ids i32 [B,T], table [V,C]                         -> x [B,T,C]
 //   embed_dw         ids, dx                                            -> += dtable
+//                    a table cut by rows over attribute group: ids of other ranks' rows give 0 (KernelArgs::group_index)
 //   linear           x [..,I], w [O,I], [bias O]                        -> y [..,O]; with attribute activation: act(y), y
 //   linear_dx        dy [..,O], w, [addend [..,I]]                      -> dx (+ addend)
 //   linear_dw        x, dy                                              -> += dw, [+= dbias]
@@ -23,11 +24,12 @@
 //                    logit of the label where this rank holds it, else 0 (tp > 1; gathered to [B,T,3*tp])
 //   head_loss        x, w, labels, loss_mask f32 [B,T], scalars, [stats]
 //                    -> += sums (loss, tokens); with_gradient: also dx [B,T,C], += dw; by chunks of rows, never [B*T,V].
-//                    dx is seeded with scalars[loss_scale]; dw likewise.
+//                    dx is seeded with scalars[loss_scale]; dw likewise. head_*: rank i of attribute group holds rows
+//                    [i*n, (i+1)*n) of w, n = stored rows; rows from attribute vocabulary on are padding, never seen.
 //   all_reduce, all_gather(dim), reduce_scatter(dim), slice(dim)        x -> y
 //   broadcast_grad   x -> x: R -> B, does nothing; its gradient is all_reduce
 //   send             x ->          receive  -> x
-//   cast             x -> y of another dtype       copy  x -> y (also between memory spaces)
+//   cast             x -> y of another dtype, times attribute scale     copy  x -> y (also between memory spaces)
 //   pack             w [O,I] -> bytes u8 [n] in a layout of the target
 //   zero             -> x
 //   sum_squares      g -> += sums[2] (times attribute weight)
@@ -62,23 +64,26 @@ inline constexpr int kControlBlock = 16;
 
 enum class RecomputeClass : uint8_t { kExpensive, kElementwise, kRegather };
 
-// Cost of one node: floating-point operations, bytes read and written, bytes sent by a rank.
+// Cost of one node on one rank. flops: of matrix products and attention, as MFU counts them (causal attention half,
+// scores made again in its gradient not counted); the rest is charged by bytes, read and written. sent_bytes: by a ring.
 struct OpCost {
   double flops = 0, bytes = 0, sent_bytes = 0;
 };
 
-struct PartitionContext;  // ops_partition.h: what a partition rule may ask and insert
+class PartitionContext;  // ops/partition_context.h: what a partition rule may ask and insert
 
 struct OpInfo {
   Op op;
   std::string_view name;
   RecomputeClass recompute;
   bool collective;
-  // Shapes of the outputs from those of the inputs (both logical and stored).
+  // Outputs from the inputs: shapes (logical and stored), data type, places. Null: outputs are given by who adds the node.
   void (*shape)(const Graph& graph, const Node& node, std::vector<Value>& outputs);
-  // Adds the backward nodes. `output_gradients[i]` is kNoValue where no gradient flows; sets `input_gradients[i]`.
-  // One node per gradient, so that gradients of inputs and of weights are always apart. Null: no derivative.
-  void (*derivative)(Graph& graph, const Node& node, std::span<const ValueId> output_gradients,
+  // Appends the backward nodes of graph.nodes[node], phase kBackward, its layer. `output_gradients[i]` is kNoValue where
+  // none flows; sets `input_gradients[i]`, which come as kNoValue. One node per gradient, so that gradients of inputs and
+  // of weights are always apart. head_loss is the root: it rewrites its own forward node, which makes its gradients
+  // itself. Null: no derivative.
+  void (*derivative)(Graph& graph, int node, std::span<const ValueId> output_gradients,
                      std::span<ValueId> input_gradients);
   OpCost (*cost)(const Graph& graph, const Node& node);
   // Copies `node` to the partitioned graph, converting inputs first where it must. Null: elementwise, follows input 0.

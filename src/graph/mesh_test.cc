@@ -1,0 +1,72 @@
+#include "graph/mesh.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace ingot::graph {
+namespace {
+
+TEST(Mesh, RanksAreNumberedFastestAxisFirst) {
+  const Mesh mesh = make_mesh(3, 4, 2, 1, 1, 2).value();
+  EXPECT_EQ(mesh.world(), 24);
+  EXPECT_EQ(mesh.size(Axis::kKv), 2);
+  EXPECT_EQ(mesh.size(Axis::kKvReplica), 2);
+  EXPECT_EQ(mesh.coordinate(1, Axis::kKvReplica), 1);
+  EXPECT_EQ(mesh.coordinate(2, Axis::kKv), 1);
+  EXPECT_EQ(mesh.coordinate(4, Axis::kShard), 1);
+  EXPECT_EQ(mesh.coordinate(12, Axis::kPp), 1);
+}
+
+TEST(Mesh, GroupsPartitionTheWorldAndKnowTheirIndex) {
+  const Mesh mesh = make_mesh(4, 6, 2, 3, 2, 2).value();
+  EXPECT_EQ(mesh.world(), 4 * 6 * 2 * 3);
+  for (const AxisMask group : {kTpMask, kDpMask, mask_of(Axis::kKv), mask_of(Axis::kCp), kWorldMask,
+                               static_cast<AxisMask>(kTpMask | mask_of(Axis::kPp)), AxisMask{0}}) {
+    std::vector<int> seen(static_cast<size_t>(mesh.world()), 0);
+    for (int rank = 0; rank < mesh.world(); ++rank) {
+      const std::vector<int> members = mesh.members(rank, group);
+      ASSERT_EQ(static_cast<int>(members.size()), mesh.group_size(group));
+      EXPECT_EQ(members[static_cast<size_t>(mesh.index(rank, group))], rank);
+      for (const int member : members) {
+        ++seen[static_cast<size_t>(member)];
+        EXPECT_EQ(mesh.members(member, group), members);
+      }
+    }
+    for (const int count : seen) EXPECT_EQ(count, mesh.group_size(group));
+  }
+}
+
+TEST(Mesh, TpFactorsByKeyValueHeads) {
+  const auto factors = [](int tp, int kv_heads) {
+    const Mesh mesh = make_mesh(1, tp, 1, 1, 1, kv_heads).value();
+    return std::pair{mesh.size(Axis::kKv), mesh.size(Axis::kKvReplica)};
+  };
+  EXPECT_EQ(factors(4, 8), std::pair(4, 1));
+  EXPECT_EQ(factors(8, 8), std::pair(8, 1));
+  EXPECT_EQ(factors(8, 2), std::pair(2, 4));
+  EXPECT_EQ(factors(6, 3), std::pair(3, 2));
+  EXPECT_EQ(factors(1, 5), std::pair(1, 1));
+}
+
+TEST(Mesh, RefusesWithTheNearestSizes) {
+  EXPECT_EQ(make_mesh(1, 4, 1, 1, 1, 6).error().message,
+            "parallel.tp is 4, which neither divides the 6 key-value heads nor is a multiple of them; use 3 or 6");
+  EXPECT_EQ(make_mesh(1, 9, 1, 1, 1, 6).error().message,
+            "parallel.tp is 9, which neither divides the 6 key-value heads nor is a multiple of them; use 6 or 12");
+  EXPECT_EQ(make_mesh(12, 1, 1, 1, 5, 1).error().message, "parallel.ep is 5, which does not divide dp 12; use 4 or 6");
+  EXPECT_EQ(make_mesh(0, 1, 1, 1, 1, 1).error().message, "parallel.dp is 0; it must be at least 1");
+}
+
+TEST(Mesh, NamesGroups) {
+  EXPECT_EQ(group_name(kTpMask), "tp");
+  EXPECT_EQ(group_name(kDpMask), "dp");
+  EXPECT_EQ(group_name(kWorldMask), "world");
+  EXPECT_EQ(group_name(mask_of(Axis::kKv)), "kv");
+  EXPECT_EQ(group_name(static_cast<AxisMask>(mask_of(Axis::kCp) | kDpMask)), "cp|dp");
+  EXPECT_EQ(group_name(static_cast<AxisMask>(kTpMask | mask_of(Axis::kShard))), "tp|shard");
+  EXPECT_EQ(group_name(0), "");
+}
+
+}  // namespace
+}  // namespace ingot::graph
