@@ -17,15 +17,14 @@ void Builder::layer(int index) { layer_ = index; }
 
 ValueId Builder::parameter(const ParameterOptions& options) {
   for (size_t i = 0; i < graph_.parameters.size(); ++i) {
-    Parameter& known = graph_.parameters[i];
+    const Parameter& known = graph_.parameters[i];
     if (known.name != options.name) continue;
     INGOT_CHECK(known.logical == options.shape, "{} is {} and {}", options.name, known.logical.to_string(),
                 options.shape.to_string());
-    known.tied = true;
     return graph_.parameter_value(static_cast<int>(i));
   }
-  INGOT_CHECK(static_cast<int>(options.axes.size()) == options.shape.rank(), "{} has {} dimensions and {} axes",
-              options.name, options.shape.rank(), options.axes.size());
+  INGOT_CHECK(static_cast<int>(options.axes.size()) == options.shape.rank(),
+              "{} has {} dimensions and {} axes", options.name, options.shape.rank(), options.axes.size());
   Parameter parameter;
   parameter.name = options.name;
   parameter.hugging_face = options.hugging_face;
@@ -103,7 +102,8 @@ ValueId Builder::rotary(ValueId x, const RotaryOptions& options) {
 ValueId Builder::attention(ValueId q, ValueId k, ValueId v, const AttentionOptions& options) {
   Attributes attributes;
   attributes.head_dim = options.head_dim;
-  attributes.scale = options.scale != 0 ? options.scale : 1.0 / std::sqrt(static_cast<double>(options.head_dim));
+  attributes.scale =
+      options.scale != 0 ? options.scale : 1.0 / std::sqrt(static_cast<double>(options.head_dim));
   if (options_.purpose == Purpose::kDecode) return cached_attention(q, k, v, attributes);
   const ValueId positions = position();
   return node(Op::kAttention, {q, k, v, positions, positions, batch_field("batch.doc_start", DType::kI32)},
@@ -123,7 +123,9 @@ ValueId Builder::cached_attention(ValueId q, ValueId k, ValueId v, const Attribu
   return node(Op::kAttentionCached, {q, cache_k, cache_v, position()}, attributes);
 }
 
-ValueId Builder::activation(ValueId x, ActivationKind kind) { return node(Op::kActivation, {x}, {.activation = kind}); }
+ValueId Builder::activation(ValueId x, ActivationKind kind) {
+  return node(Op::kActivation, {x}, {.activation = kind});
+}
 
 ValueId Builder::swiglu(ValueId gate, ValueId up) {
   return node(Op::kActivation, {gate, up}, {.activation = ActivationKind::kSwiGlu});
@@ -134,10 +136,14 @@ ValueId Builder::add(ValueId a, ValueId b) { return node(Op::kAdd, {a, b}); }
 ValueId Builder::dropout(ValueId x, double rate) {
   const uint64_t site = next_site_++;
   if (rate == 0 || options_.purpose != Purpose::kTrain) return x;
-  return node(Op::kDropout, {x, batch_field("batch.sample", DType::kI64), position()}, {.rate = rate, .site = site});
+  return node(Op::kDropout, {x, batch_field("batch.sample", DType::kI64), position()},
+              {.rate = rate, .site = site});
 }
 
 void Builder::head(ValueId x, ValueId weight) {
+  for (const Node& node : graph_.nodes)
+    if (node.op == Op::kEmbed && node.inputs[1] == weight)
+      graph_.parameters[static_cast<size_t>(graph_.value(weight).parameter)].tied = true;
   if (options_.purpose == Purpose::kDecode) {
     Value logits = graph_.value(x);
     logits.name = "logits";

@@ -22,11 +22,11 @@ struct BuildOptions {
 };
 
 struct ParameterOptions {
-  std::string name;
-  HuggingFaceName hugging_face;
-  Shape shape;
-  std::vector<AxisName> axes;
-  Init init;
+  std::string name{};
+  HuggingFaceName hugging_face{};
+  Shape shape{};
+  std::vector<AxisName> axes{};
+  Init init{};
   bool decay = false;
 };
 
@@ -47,7 +47,7 @@ class Builder {
   Builder(Graph& graph, const BuildOptions& options);
 
   void layer(int index);         // nodes and parameters from here on belong to this layer; -1 before, L after the last
-  ValueId parameter(const ParameterOptions& options);  // the same name twice is the same parameter (tied)
+  ValueId parameter(const ParameterOptions& options);  // the same name twice is the same parameter
   ValueId tokens();
   ValueId position();
 

@@ -12,11 +12,16 @@ namespace {
 
 std::string_view activation_name(ActivationKind kind) {
   switch (kind) {
-    case ActivationKind::kNone: return "identity";
-    case ActivationKind::kGeluTanh: return "gelu_tanh";
-    case ActivationKind::kGeluErf: return "gelu_erf";
-    case ActivationKind::kSilu: return "silu";
-    case ActivationKind::kSwiGlu: return "swiglu";
+    case ActivationKind::kNone:
+      return "identity";
+    case ActivationKind::kGeluTanh:
+      return "gelu_tanh";
+    case ActivationKind::kGeluErf:
+      return "gelu_erf";
+    case ActivationKind::kSilu:
+      return "silu";
+    case ActivationKind::kSwiGlu:
+      return "swiglu";
   }
   return "";
 }
@@ -26,7 +31,8 @@ bool is_gather_like(Op op) {
          op == Op::kBroadcastGrad || op == Op::kCast || op == Op::kCopy;
 }
 
-// "h.3.attn.q" for what a weight makes, "h.3.add" for what none does, "h.3.attn.o.all_reduce" for a conversion.
+// "h.3.attn.q" for what a weight makes, "h.3.add" for what none does, "h.3.attn.o.all_reduce" for a
+// conversion.
 std::string output_name(const Graph& graph, const Node& node) {
   if (is_gather_like(node.op) && !node.inputs.empty()) {
     const std::string& name = graph.value(node.inputs[0]).name;
@@ -117,16 +123,20 @@ ValueId Graph::find_value(std::string_view name) const {
 std::vector<int> producers(const Graph& graph) {
   std::vector<int> result(graph.values.size(), -1);
   for (size_t i = graph.nodes.size(); i-- > 0;)
-    for (const ValueId output : graph.nodes[i].outputs) result[static_cast<size_t>(output)] = static_cast<int>(i);
+    for (const ValueId output : graph.nodes[i].outputs)
+      result[static_cast<size_t>(output)] = static_cast<int>(i);
   return result;
 }
 
 Place gradient_place(Place place) {
   switch (place.kind) {
-    case Placement::kBroadcast: return {Placement::kPartial, -1};
-    case Placement::kPartial: return {Placement::kReplicated, -1};
+    case Placement::kBroadcast:
+      return {Placement::kPartial, -1};
+    case Placement::kPartial:
+      return {Placement::kReplicated, -1};
     case Placement::kReplicated:
-    case Placement::kSharded: return place;
+    case Placement::kSharded:
+      return place;
   }
   return place;
 }

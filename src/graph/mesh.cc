@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-
 #include "base/check.h"
 
 namespace ingot::graph {
@@ -71,22 +70,25 @@ std::string group_name(AxisMask group) {
   };
   take(kTpMask, "tp");
   for (int axis = 0; axis <= static_cast<int>(Axis::kEp); ++axis)
-    if ((rest & bit(axis)) != 0) take(static_cast<AxisMask>(bit(axis)), kAxisNames[static_cast<size_t>(axis)]);
+    if ((rest & bit(axis)) != 0)
+      take(static_cast<AxisMask>(bit(axis)), kAxisNames[static_cast<size_t>(axis)]);
   take(kDpMask, "dp");
   for (int axis = 0; axis < kAxisCount; ++axis)
-    if ((rest & bit(axis)) != 0) take(static_cast<AxisMask>(bit(axis)), kAxisNames[static_cast<size_t>(axis)]);
+    if ((rest & bit(axis)) != 0)
+      take(static_cast<AxisMask>(bit(axis)), kAxisNames[static_cast<size_t>(axis)]);
   return name;
 }
 
 Result<Mesh> make_mesh(int dp, int tp, int pp, int cp, int ep, int kv_heads) {
   for (const auto& [name, size] : {std::pair{"dp", dp}, {"tp", tp}, {"pp", pp}, {"cp", cp}, {"ep", ep}})
     if (size < 1) return invalid(fmt::format("parallel.{} is {}; it must be at least 1", name, size));
-  if (kv_heads < 1) return invalid(fmt::format("the model has {} key-value heads; it must have at least 1", kv_heads));
+  if (kv_heads < 1)
+    return invalid(fmt::format("the model has {} key-value heads; it must have at least 1", kv_heads));
   const auto tp_works = [kv_heads](int size) { return kv_heads % size == 0 || size % kv_heads == 0; };
   if (!tp_works(tp)) {
     return invalid(fmt::format(
-        "parallel.tp is {}, which neither divides the {} key-value heads nor is a multiple of them; use {}", tp,
-        kv_heads, nearest_sizes(tp, tp * kv_heads, tp_works)));
+        "parallel.tp is {}, which neither divides the {} key-value heads nor is a multiple of them; use {}",
+        tp, kv_heads, nearest_sizes(tp, tp * kv_heads, tp_works)));
   }
   const auto ep_works = [dp](int size) { return dp % size == 0; };
   if (!ep_works(ep)) {

@@ -50,11 +50,14 @@ TEST(Mesh, TpFactorsByKeyValueHeads) {
 }
 
 TEST(Mesh, RefusesWithTheNearestSizes) {
-  EXPECT_EQ(make_mesh(1, 4, 1, 1, 1, 6).error().message,
-            "parallel.tp is 4, which neither divides the 6 key-value heads nor is a multiple of them; use 3 or 6");
-  EXPECT_EQ(make_mesh(1, 9, 1, 1, 1, 6).error().message,
-            "parallel.tp is 9, which neither divides the 6 key-value heads nor is a multiple of them; use 6 or 12");
-  EXPECT_EQ(make_mesh(12, 1, 1, 1, 5, 1).error().message, "parallel.ep is 5, which does not divide dp 12; use 4 or 6");
+  EXPECT_EQ(
+      make_mesh(1, 4, 1, 1, 1, 6).error().message,
+      "parallel.tp is 4, which neither divides the 6 key-value heads nor is a multiple of them; use 3 or 6");
+  EXPECT_EQ(
+      make_mesh(1, 9, 1, 1, 1, 6).error().message,
+      "parallel.tp is 9, which neither divides the 6 key-value heads nor is a multiple of them; use 6 or 12");
+  EXPECT_EQ(make_mesh(12, 1, 1, 1, 5, 1).error().message,
+            "parallel.ep is 5, which does not divide dp 12; use 4 or 6");
   EXPECT_EQ(make_mesh(0, 1, 1, 1, 1, 1).error().message, "parallel.dp is 0; it must be at least 1");
 }
 

@@ -4,7 +4,9 @@
 
 namespace ingot::graph {
 
-void add_derivative(Graph&, int, Gradients outputs, InputGradients inputs) { inputs[0] = inputs[1] = outputs[0]; }
+void add_derivative(Graph&, int, Gradients outputs, InputGradients inputs) {
+  inputs[0] = inputs[1] = outputs[0];
+}
 
 void add_partition(PartitionContext& context, const Node& node) {
   std::vector<ValueId> inputs = context.inputs_of(node);

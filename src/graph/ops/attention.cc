@@ -1,4 +1,5 @@
-// attention: causal within a document, by positions that are data; query heads share key-value heads in groups.
+// attention: causal within a document, by positions that are data; query heads share key-value heads in
+// groups.
 #include "base/check.h"
 #include "graph/ops/partition_context.h"
 #include "graph/ops/rules.h"
@@ -8,7 +9,8 @@ namespace {
 
 constexpr size_t kQuery = 0, kKey = 1, kValue = 2, kFirstData = 3;
 
-// Of the forward: scores and their product with v, 2 * 2 * B * Tq * Tk * H * D, half of it below the diagonal.
+// Of the forward: scores and their product with v, 2 * 2 * B * Tq * Tk * H * D, half of it below the
+// diagonal.
 double forward_flops(const Value& query, const Value& key) {
   return 0.5 * 4.0 * static_cast<double>(query.stored.elements()) * static_cast<double>(key.stored[1]);
 }
@@ -18,7 +20,8 @@ double forward_flops(const Value& query, const Value& key) {
 void attention_shape(const Graph& graph, const Node& node, Outputs& outputs) {
   const Value& q = graph.value(node.inputs[kQuery]);
   const int64_t head = node.attributes.head_dim;
-  INGOT_CHECK(head > 0 && q.stored.last() % head == 0, "{} {} in heads of {}", q.name, q.stored.to_string(), head);
+  INGOT_CHECK(head > 0 && q.stored.last() % head == 0, "{} {} in heads of {}", q.name, q.stored.to_string(),
+              head);
   INGOT_CHECK(q.stored.last() % graph.value(node.inputs[kKey]).stored.last() == 0,
               "query heads of {} are no multiple of the key heads of {}", q.name,
               graph.value(node.inputs[kKey]).name);
@@ -32,7 +35,8 @@ void attention_shape(const Graph& graph, const Node& node, Outputs& outputs) {
 void attention_derivative(Graph& graph, int node, Gradients outputs, InputGradients inputs) {
   const Node forward = graph.nodes[static_cast<size_t>(node)];
   const std::vector<ValueId>& in = forward.inputs;
-  std::vector<ValueId> operands{in[kQuery], in[kKey], in[kValue], forward.outputs[0], forward.outputs[1], outputs[0]};
+  std::vector<ValueId> operands{in[kQuery],         in[kKey],           in[kValue],
+                                forward.outputs[0], forward.outputs[1], outputs[0]};
   operands.insert(operands.end(), in.begin() + kFirstData, in.end());
   const auto made = add_gradients(graph, forward, Op::kAttentionGrad, std::move(operands),
                                   {in[kQuery], in[kKey], in[kValue]}, forward.attributes);

@@ -14,13 +14,15 @@ bool copies_parameter(const Graph& graph, const Node& node) {
 void cast_derivative(Graph& graph, int node, Gradients outputs, InputGradients inputs) {
   const Node forward = graph.nodes[static_cast<size_t>(node)];
   if (copies_parameter(graph, forward)) return;
-  inputs[0] = add_gradients(graph, forward, Op::kCast, {outputs[0]}, {forward.inputs[0]}, forward.attributes)[0];
+  inputs[0] =
+      add_gradients(graph, forward, Op::kCast, {outputs[0]}, {forward.inputs[0]}, forward.attributes)[0];
 }
 
 void copy_derivative(Graph& graph, int node, Gradients outputs, InputGradients inputs) {
   const Node forward = graph.nodes[static_cast<size_t>(node)];
   if (copies_parameter(graph, forward)) return;
-  inputs[0] = add_gradients(graph, forward, Op::kCopy, {outputs[0]}, {forward.inputs[0]}, forward.attributes)[0];
+  inputs[0] =
+      add_gradients(graph, forward, Op::kCopy, {outputs[0]}, {forward.inputs[0]}, forward.attributes)[0];
 }
 
 }  // namespace ingot::graph

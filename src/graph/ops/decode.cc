@@ -7,6 +7,12 @@ namespace ingot::graph {
 // Caches lie as the new keys do: cut by heads over kv, the same over kv_replica.
 void cache_append_partition(PartitionContext& context, const Node& node) {
   const std::vector<ValueId> inputs = context.inputs_of(node);
+  const Value key = context.value(inputs[0]);
+  for (const size_t cache : {3U, 4U}) {
+    Value& value = context.value(inputs[cache]);
+    value.stored.set(2, key.stored.last());
+    value.places = key.places;
+  }
   context.emit(node, inputs);
 }
 

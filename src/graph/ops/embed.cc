@@ -24,15 +24,15 @@ void embed_derivative(Graph& graph, int node, Gradients outputs, InputGradients)
 OpCost embed_cost(const Graph& graph, const Node& node) {
   const bool backward = node.op == Op::kEmbedDw;
   const Value& rows = graph.value(backward ? node.inputs[1] : node.outputs[0]);
-  const auto row_bytes = static_cast<double>(rows.stored.elements()) *
-                         static_cast<double>(tensor::size_of(graph.value(backward ? node.outputs[0]
-                                                                                  : node.inputs[1]).dtype));
+  const auto row_bytes =
+      static_cast<double>(rows.stored.elements()) *
+      static_cast<double>(tensor::size_of(graph.value(backward ? node.outputs[0] : node.inputs[1]).dtype));
   return {.bytes = static_cast<double>(graph.value(node.inputs[0]).bytes() + rows.bytes()) +
                    row_bytes * (backward ? 2 : 1)};
 }
 
-// A table cut by rows gives a partial sum (other ranks' ids make zeros); a whole one is read for this rank's part of
-// the sequence only.
+// A table cut by rows gives a partial sum (other ranks' ids make zeros); a whole one is read for this rank's
+// part of the sequence only.
 void embed_partition(PartitionContext& context, const Node& node) {
   std::vector<ValueId> inputs = context.inputs_of(node);
   Attributes attributes = node.attributes;
@@ -46,7 +46,7 @@ void embed_partition(PartitionContext& context, const Node& node) {
     return;
   }
   if (context.sequence()) inputs[0] = context.convert(inputs[0], {Placement::kSharded, 1});
-  if (context.place(inputs[0]).kind == Placement::kSharded) context.split_use(inputs[1], kTpMask);
+  context.use(inputs[1], context.place(inputs[0]).kind == Placement::kSharded);
   context.emit(node, std::move(inputs), attributes);
 }
 

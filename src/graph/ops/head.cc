@@ -1,4 +1,5 @@
-// head_stats, head_loss: output projection with cross-entropy, by chunks of rows, so that [B*T, V] never exists.
+// head_stats, head_loss: output projection with cross-entropy, by chunks of rows, so that [B*T, V] never
+// exists.
 #include "base/check.h"
 #include "graph/ops/partition_context.h"
 #include "graph/ops/rules.h"
@@ -51,8 +52,8 @@ void head_loss_derivative(Graph& graph, int node, Gradients, InputGradients inpu
   inputs[kInput] = dx;
 }
 
-// A vocabulary cut over tp: every rank's maximum, sum and target logit are gathered first; each counts its share of the
-// loss.
+// A vocabulary cut over tp: every rank's maximum, sum and target logit are gathered first; each counts its
+// share of the loss.
 void head_loss_partition(PartitionContext& context, const Node& node) {
   std::vector<ValueId> inputs = context.inputs_of(node);
   Attributes attributes = node.attributes;
@@ -66,11 +67,11 @@ void head_loss_partition(PartitionContext& context, const Node& node) {
   inputs[kInput] = context.convert(inputs[kInput], {Placement::kBroadcast, -1});
   attributes.group = kTpMask;
   attributes.group_size = parts;
-  const ValueId stats = context.insert(Op::kHeadStats, {inputs[kInput], inputs[kWeight], inputs[kLabels]},
-                                       {.group = kTpMask, .group_size = parts, .vocabulary = attributes.vocabulary},
-                                       node.layer);
-  const ValueId gathered = context.insert(Op::kAllGather, {stats}, {.group = kTpMask, .group_size = parts, .dim = 2},
-                                          node.layer);
+  const ValueId stats = context.insert(
+      Op::kHeadStats, {inputs[kInput], inputs[kWeight], inputs[kLabels]},
+      {.group = kTpMask, .group_size = parts, .vocabulary = attributes.vocabulary}, node.layer);
+  const ValueId gathered =
+      context.insert(Op::kAllGather, {stats}, {.group = kTpMask, .group_size = parts, .dim = 2}, node.layer);
   context.set_place(gathered, kTpMask, {Placement::kReplicated, -1});
   inputs.push_back(gathered);
   context.emit(node, std::move(inputs), attributes);

@@ -6,7 +6,8 @@
 namespace ingot::graph {
 namespace {
 
-// 2 m n k of a product with `elements` inputs, each meeting `last` weights. Not from the weight itself: it may be packed.
+// 2 m n k of a product with `elements` inputs, each meeting `last` weights. Not from the weight itself: it
+// may be packed.
 double product_flops(const Graph& graph, ValueId elements, ValueId last) {
   return 2.0 * elements_of(graph, elements) * static_cast<double>(graph.value(last).stored.last());
 }
@@ -53,9 +54,9 @@ OpCost linear_dw_cost(const Graph& graph, const Node& node) {
   return {.flops = product_flops(graph, node.inputs[0], node.inputs[1]), .bytes = bytes_of(graph, node)};
 }
 
-// Weight cut by rows (or its outputs read for a part of the work only): x is broadcast, y is cut along its last
-// dimension. Cut by columns: x must be cut so, y is a partial sum, and every rank adds its share of the bias. Whole: y
-// lies as x does.
+// Weight cut by rows (or its outputs read for a part of the work only): x is broadcast, y is cut along its
+// last dimension. Cut by columns: x must be cut so, y is a partial sum, and every rank adds its share of the
+// bias. Whole: y lies as x does.
 void linear_partition(PartitionContext& context, const Node& node) {
   std::vector<ValueId> inputs = context.inputs_of(node);
   const Places& weight = context.value(inputs[1]).places;
@@ -69,7 +70,8 @@ void linear_partition(PartitionContext& context, const Node& node) {
   const auto last = static_cast<int8_t>(context.value(inputs[0]).stored.rank() - 1);
   if (columns != 0) {
     inputs[0] = context.convert(inputs[0], {Placement::kSharded, last}, columns);
-    if (inputs.size() > 2 && inputs[2] != kNoValue) {
+    if (inputs.size() > 2) {
+      context.use(inputs[2], false);
       Attributes share;
       share.scale = 1.0 / context.mesh().group_size(columns);
       inputs[2] = context.insert(Op::kCast, {inputs[2]}, share, node.layer);
@@ -90,8 +92,7 @@ void linear_partition(PartitionContext& context, const Node& node) {
   const Place place = context.place(inputs[0]);
   INGOT_CHECK(place.kind != Placement::kSharded || place.dim != last, "{} is whole, its input {} is cut",
               context.value(inputs[1]).name, context.value(inputs[0]).name);
-  if (place.kind == Placement::kSharded)
-    for (size_t i = 1; i < inputs.size(); ++i) context.split_use(inputs[i], kTpMask);
+  for (size_t i = 1; i < inputs.size(); ++i) context.use(inputs[i], place.kind == Placement::kSharded);
   context.emit(node, std::move(inputs));
 }
 

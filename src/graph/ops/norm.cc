@@ -30,8 +30,8 @@ void norm_partition(PartitionContext& context, const Node& node) {
   const Place place = context.place(inputs[0]);
   if (place.kind == Placement::kSharded && place.dim + 1 == context.value(inputs[0]).stored.rank())
     inputs[0] = context.to_residual(context.convert(inputs[0], {Placement::kReplicated, -1}));
-  if (context.place(inputs[0]).kind == Placement::kSharded)
-    for (size_t i = 1; i < inputs.size(); ++i) context.split_use(inputs[i], kTpMask);
+  const bool split = context.place(inputs[0]).kind == Placement::kSharded;
+  for (size_t i = 1; i < inputs.size(); ++i) context.use(inputs[i], split);
   context.emit(node, std::move(inputs));
 }
 

@@ -12,14 +12,21 @@ bool has_axis(AxisMask axes, int axis) { return (axes & mask_of(static_cast<Axis
 
 }  // namespace
 
-PartitionContext::PartitionContext(const Graph& from, Graph& to, const Mesh& mesh, bool sequence, bool gradient)
-    : from_(from), to_(to), mesh_(mesh), sequence_(sequence), gradient_(gradient),
-      map_(from.values.size(), kNoValue), uses_(from.parameters.size(), Use::kNone) {}
+PartitionContext::PartitionContext(const Graph& from, Graph& to, const Mesh& mesh, bool sequence,
+                                   bool gradient)
+    : from_(from),
+      to_(to),
+      mesh_(mesh),
+      sequence_(sequence),
+      gradient_(gradient),
+      map_(from.values.size(), kNoValue),
+      uses_(from.parameters.size(), Use::kNone) {}
 
 AxisMask PartitionContext::real_axes(AxisMask axes) const {
   AxisMask real = 0;
   for (int axis = 0; axis < kAxisCount; ++axis)
-    if (has_axis(axes, axis) && mesh_.sizes[static_cast<size_t>(axis)] > 1) real |= mask_of(static_cast<Axis>(axis));
+    if (has_axis(axes, axis) && mesh_.sizes[static_cast<size_t>(axis)] > 1)
+      real |= mask_of(static_cast<Axis>(axis));
   return real;
 }
 
@@ -97,21 +104,18 @@ ValueId PartitionContext::to_residual(ValueId value) {
   return convert(value, sequence_ ? Place{Placement::kSharded, 1} : Place{Placement::kReplicated, -1});
 }
 
-void PartitionContext::note_use(ValueId parameter_value, Use use) {
-  const auto parameter = static_cast<size_t>(to_.value(parameter_value).parameter);
-  if (uses_[parameter] != Use::kNone && uses_[parameter] != use)
-    conflicts_.push_back(to_.parameters[parameter].name);
-  uses_[parameter] = use;
-}
-
-void PartitionContext::split_use(ValueId parameter_value, AxisMask axes) {
-  const AxisMask real = real_axes(axes);
-  if (real == 0) return;
-  note_use(parameter_value, Use::kSplit);
+void PartitionContext::use(ValueId parameter_value, bool split) {
   const int index = to_.value(parameter_value).parameter;
+  Use& known = uses_[static_cast<size_t>(index)];
+  const Use now = split ? Use::kSplit : Use::kWhole;
+  if (known != Use::kNone && known != now)
+    conflicts_.push_back(to_.parameters[static_cast<size_t>(index)].name);
+  known = now;
+  if (!split) return;
   const Place broadcast{Placement::kBroadcast, -1};
-  for (const ValueId value : {parameter_value, to_.parameter_value(index)}) set_place(value, real, broadcast);
-  to_.parameters[static_cast<size_t>(index)].places = to_.value(to_.parameter_value(index)).places;
+  for (const ValueId value : {parameter_value, to_.parameter_value(index)})
+    set_place(value, kTpMask, broadcast);
+  to_.parameters[static_cast<size_t>(index)].places = to_.value(parameter_value).places;
 }
 
 std::vector<ValueId> PartitionContext::emit(const Node& node, std::vector<ValueId> inputs,
@@ -137,7 +141,8 @@ std::vector<ValueId> PartitionContext::emit(const Node& node, std::vector<ValueI
   return to_.add_node(std::move(copy));
 }
 
-ValueId PartitionContext::insert(Op op, std::vector<ValueId> inputs, const Attributes& attributes, int layer) {
+ValueId PartitionContext::insert(Op op, std::vector<ValueId> inputs, const Attributes& attributes,
+                                 int layer) {
   Node node{.op = op, .layer = layer, .inputs = std::move(inputs)};
   node.attributes = attributes;
   return to_.add_node(std::move(node))[0];

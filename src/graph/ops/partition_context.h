@@ -1,6 +1,7 @@
 #pragma once
-// What the partition rule of an operation may ask and insert: it reads a node of the unpartitioned forward graph and
-// writes its counterpart, with conversions in front where inputs lie otherwise than it needs. Internal to graph.
+// What the partition rule of an operation may ask and insert: it reads a node of the unpartitioned forward
+// graph and writes its counterpart, with conversions in front where inputs lie otherwise than it needs.
+// Internal to graph.
 
 #include <map>
 #include <tuple>
@@ -12,8 +13,8 @@ namespace ingot::graph {
 
 class PartitionContext {
  public:
-  // `to` has the parameters, already placed. `sequence`: values between blocks are cut along T over tp. `gradient`:
-  // the graph will be differentiated (else R and B are the same and need no conversion).
+  // `to` has the parameters, already placed. `sequence`: values between blocks are cut along T over tp.
+  // `gradient`: the graph will be differentiated (else R and B are the same and need no conversion).
   PartitionContext(const Graph& from, Graph& to, const Mesh& mesh, bool sequence, bool gradient);
 
   const Mesh& mesh() const { return mesh_; }
@@ -31,11 +32,13 @@ class PartitionContext {
   ValueId convert(ValueId value, Place wanted, AxisMask axes = kTpMask);
   // Where values between blocks lie: cut along T with sequence parallelism, else replicated.
   ValueId to_residual(ValueId value);
-  // A parameter operand whose work is split over `axes` (its rows of input are): its gradient is partial there.
-  void split_use(ValueId parameter_value, AxisMask axes);
+  // Says of a parameter operand, replicated on tp, whether each rank of tp does only a part of the work that
+  // uses it (then its gradient is partial there).
+  void use(ValueId parameter_value, bool split);
 
-  // Appends the counterpart of `node`: outputs by the shape rule (or the state that the original writes), with names
-  // and data types of the original; maps them. `node` gives op, layer and, unless given, attributes.
+  // Appends the counterpart of `node`: outputs by the shape rule (or the state that the original writes),
+  // with names and data types of the original; maps them. `node` gives op, layer and, unless given,
+  // attributes.
   std::vector<ValueId> emit(const Node& node, std::vector<ValueId> inputs, const Attributes& attributes);
   std::vector<ValueId> emit(const Node& node, std::vector<ValueId> inputs) {
     return emit(node, std::move(inputs), node.attributes);
@@ -45,7 +48,7 @@ class PartitionContext {
   ValueId mapped(ValueId original) const { return map_[static_cast<size_t>(original)]; }
   // Appends a node that has no original.
   ValueId insert(Op op, std::vector<ValueId> inputs, const Attributes& attributes, int layer);
-  void set_layer(int layer) { layer_ = layer; }
+  void set_layer(int layer) { layer_ = layer; }  // of the conversions inserted from here on
   // Parameters whose uses disagree on whether the work is split; empty when all is well.
   const std::vector<std::string>& conflicts() const { return conflicts_; }
 
@@ -53,7 +56,6 @@ class PartitionContext {
   enum class Use : uint8_t { kNone, kWhole, kSplit };
 
   ValueId counterpart(ValueId original);
-  void note_use(ValueId parameter_value, Use use);
   AxisMask real_axes(AxisMask axes) const;
 
   const Graph& from_;
@@ -62,11 +64,9 @@ class PartitionContext {
   bool sequence_, gradient_;
   int layer_ = -1;
   std::vector<ValueId> map_;
-  std::vector<Use> uses_;        // of each parameter, on tp
+  std::vector<Use> uses_;  // of each parameter, on tp
   std::vector<std::string> conflicts_;
   std::map<std::tuple<ValueId, AxisMask, Placement, int>, ValueId> converted_;
-
-  friend class PartitionPass;
 };
 
 }  // namespace ingot::graph

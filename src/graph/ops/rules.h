@@ -24,8 +24,8 @@ OpCost cost_of_bytes(const Graph& graph, const Node& node);
 double bytes_of(const Graph& graph, const Node& node);
 double elements_of(const Graph& graph, ValueId value);  // stored
 
-// A backward node that makes the gradients of `of` (values of the forward pass): outputs are named "d.<value>", have
-// their shapes and data types and the places of a gradient. Returns them.
+// A backward node that makes the gradients of `of` (values of the forward pass): outputs are named
+// "d.<value>", have their shapes and data types and the places of a gradient. Returns them.
 std::vector<ValueId> add_gradients(Graph& graph, const Node& forward, Op op, std::vector<ValueId> inputs,
                                    const std::vector<ValueId>& of, const Attributes& attributes);
 // A backward node that adds into the gradients of the parameters behind `weights`.
