@@ -52,7 +52,8 @@ struct RopeScaling {  // as Llama 3.1 stretches rotary frequencies
 // One canonical set of fields; a configuration file says them in the words of the family's config.json.
 struct ModelSpec {
   std::string family =
-      "llama";  // "gpt2": learned positions, layer norm, one GELU; "llama": rotary, RMS norm, SwiGLU
+      "llama";       // "gpt2": learned positions, layer norm, one GELU; "llama": rotary, RMS norm, SwiGLU
+  std::string from;  // a config.json, or its folder, to start from; empty once it has been read
   int64_t vocab_size = 0;     // V; 0: the tokenizer's
   int64_t max_positions = 0;  // 0 after parsing: data.seq_len
   int64_t hidden_size = 0;    // C; 0: chosen for the machine and the data, with all that follow
