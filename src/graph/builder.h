@@ -1,7 +1,7 @@
 #pragma once
-// What a model family writes with: parameters by named axes and coarse operations. The builder knows whether the graph
-// is for training, evaluation or decoding, and keeps batch fields, caches and dropout sites out of the family's sight.
-// No method takes a mesh, a data type or a rank.
+// What a model family writes with: parameters by named axes and coarse operations. The builder knows whether
+// the graph is for training, evaluation or decoding, and keeps batch fields, caches and dropout sites out of
+// the family's sight. No method takes a mesh, a data type or a rank.
 
 #include <functional>
 #include <map>
@@ -15,10 +15,10 @@ namespace ingot::graph {
 
 struct BuildOptions {
   Purpose purpose = Purpose::kTrain;
-  int64_t batch = 1;             // B
-  int64_t sequence = 1;          // T; in decoding the tokens given at once
-  int64_t cache = 0;             // S, decoding only
-  int layers = 0;                // L
+  int64_t batch = 1;     // B
+  int64_t sequence = 1;  // T; in decoding the tokens given at once
+  int64_t cache = 0;     // S, decoding only
+  int layers = 0;        // L
 };
 
 struct ParameterOptions {
@@ -32,7 +32,7 @@ struct ParameterOptions {
 
 struct AttentionOptions {
   int head_dim = 0;
-  double scale = 0;              // 0: 1/sqrt(head_dim)
+  double scale = 0;  // 0: 1/sqrt(head_dim)
 };
 
 struct RotaryOptions {
@@ -46,7 +46,8 @@ class Builder {
  public:
   Builder(Graph& graph, const BuildOptions& options);
 
-  void layer(int index);         // nodes and parameters from here on belong to this layer; -1 before, L after the last
+  void layer(
+      int index);  // nodes and parameters from here on belong to this layer; -1 before, L after the last
   ValueId parameter(const ParameterOptions& options);  // the same name twice is the same parameter
   ValueId tokens();
   ValueId position();
@@ -60,14 +61,15 @@ class Builder {
   ValueId activation(ValueId x, ActivationKind kind);
   ValueId swiglu(ValueId gate, ValueId up);
   ValueId add(ValueId a, ValueId b);
-  ValueId dropout(ValueId x, double rate);           // x itself when the rate is 0 or the graph is not for training
+  ValueId dropout(ValueId x, double rate);  // x itself when the rate is 0 or the graph is not for training
   // The end of the model: the loss, or in decoding the logits [B, T, V] (value "logits").
   void head(ValueId x, ValueId weight);
 
  private:
-  // Batch fields are made when first asked: role kData, names "batch.tokens", "batch.labels", "batch.loss_mask",
-  // "batch.position", "batch.doc_start", "batch.sample". Caches are kState "cache.k.<layer>", "cache.v.<layer>"; control
-  // blocks kState "control.sums", "control.scalars" (passes add "control.step").
+  // Batch fields are made when first asked: role kData, names "batch.tokens", "batch.labels",
+  // "batch.loss_mask", "batch.position", "batch.doc_start", "batch.sample". Caches are kState
+  // "cache.k.<layer>", "cache.v.<layer>"; control blocks kState "control.sums", "control.scalars" (passes add
+  // "control.step").
   ValueId batch_field(const std::string& name, DType dtype);
   ValueId state(const std::string& name, const Shape& shape, DType dtype);
   ValueId node(Op op, std::vector<ValueId> inputs, const Attributes& attributes = {});
