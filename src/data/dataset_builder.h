@@ -54,8 +54,8 @@ struct BuildReport {
   std::vector<std::string> warnings;  // sentences: skipped lines, an empty validation part, ...
 };
 
-// The id of a token named as models name it (<|begin_of_text|>, <|bos|>, <s>, ...), if the vocabulary has
-// one.
+// The id of the token named as models name it (<|begin_of_text|>, <|bos|>, ...); else the end-of-text token,
+// which GPT-2 uses for both.
 std::optional<int32_t> begin_of_text(const Tokenizer& tokenizer);
 
 // Called from the calling thread a few times a second.

@@ -123,6 +123,8 @@ void DocumentReader::State::deliver(std::string_view text, bool begins, bool end
   piece.text.assign(text);
   piece.begins_document = begins;
   piece.ends_document = ends;
+  piece.source = next_source;
+  piece.line = line;
   piece.document = stats.documents - (begins ? 0 : 1);
   if (begins) ++stats.documents;
   stats.text_bytes += static_cast<int64_t>(text.size());
@@ -269,6 +271,11 @@ Result<bool> DocumentReader::next(DocumentPiece& piece) {
     ++s.next_source;
   }
   return false;
+}
+
+std::string DocumentReader::place(size_t source, int64_t line) const {
+  const std::string name = shown_name(state_->sources[source].path);
+  return line > 0 ? fmt::format("{}:{}", name, line) : name;
 }
 
 const ReadStats& DocumentReader::stats() const { return state_->stats; }

@@ -24,6 +24,8 @@ struct ReaderOptions {
 struct DocumentPiece {
   std::string text;
   int64_t document = 0;          // counts documents from 0 over all sources
+  size_t source = 0;             // index of the source file
+  int64_t line = 0;              // of JSON lines, from 1; 0 in plain text
   bool begins_document = false;  // an empty document is one empty piece with both set
   bool ends_document = false;
 };
@@ -61,6 +63,9 @@ class DocumentReader {
   // field (naming the fields that are there) or a line over the limit, kIo when the system refuses. After a
   // failure it must not be called again.
   Result<bool> next(DocumentPiece& piece);
+
+  // "file" or "file:line", for messages about a document.
+  std::string place(size_t source, int64_t line) const;
 
   const ReadStats& stats() const;
   int64_t stored_bytes_done() const;   // for progress: of the sources' stored_bytes

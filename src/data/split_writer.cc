@@ -1,0 +1,183 @@
+#include "data/split_writer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/file.h"
+#include "base/random.h"
+#include "data/tokenizer/tokenizer.h"
+
+namespace ingot::data {
+namespace {
+
+constexpr int64_t kCopyTokens = int64_t{1} << 20;
+
+// Calls `take` with the tokens [first, last) of a shard, a part at a time.
+template <class Take>
+Result<void> for_each_part(const TokenShard& shard, int64_t first, int64_t last, const Take& take) {
+  std::vector<int32_t> part;
+  while (first < last) {
+    part.resize(static_cast<size_t>(std::min(kCopyTokens, last - first)));
+    INGOT_TRY_VOID(shard.read(first, part));
+    INGOT_TRY_VOID(take(std::span<const int32_t>(part)));
+    first += static_cast<int64_t>(part.size());
+  }
+  return {};
+}
+
+int64_t text_bytes_of(const Tokenizer& tokenizer, std::span<const int32_t> ids,
+                      std::span<const int32_t> special) {
+  int64_t bytes = 0;
+  for (const int32_t id : ids) {
+    if (std::find(special.begin(), special.end(), id) != special.end()) continue;
+    bytes += static_cast<int64_t>(tokenizer.token_bytes(id).size());
+  }
+  return bytes;
+}
+
+}  // namespace
+
+SplitWriter::SplitWriter(std::string folder, std::string split, const TokenShardOptions& options,
+                         int64_t shard_bytes)
+    : folder_(std::move(folder)),
+      split_(std::move(split)),
+      options_(options),
+      token_bytes_(options.vocab_size <= 65536 ? 2 : 4) {
+  shard_bytes_ = std::max(shard_bytes / token_bytes_, int64_t{1}) * token_bytes_;
+}
+
+Result<void> SplitWriter::open_shard() {
+  ShardRecord shard;
+  shard.file = fmt::format("{}-{:05}.tok", split_, record_.shards.size());
+  INGOT_TRY(writer_, TokenShardWriter::create(folder_ + "/" + shard.file, options_));
+  record_.shards.push_back(std::move(shard));
+  return {};
+}
+
+Result<void> SplitWriter::close_shard() {
+  ShardRecord& shard = record_.shards.back();
+  shard.tokens = writer_->tokens();
+  INGOT_TRY(shard.hash, writer_->finish());
+  const std::string path = folder_ + "/" + shard.file;
+  INGOT_TRY(shard.file_bytes, file_bytes(path));
+  // What was written is read back as a reader sees it; the bytes are still in memory.
+  INGOT_TRY(const TokenShard written, TokenShard::open(path));
+  shard.documents = written.info().documents;
+  record_.documents += shard.documents;
+  writer_.reset();
+  return {};
+}
+
+void SplitWriter::begin_document() { document_pending_ = true; }
+
+Result<void> SplitWriter::append(std::span<const int32_t> ids) {
+  while (!ids.empty()) {
+    if (writer_ && writer_->data_bytes() >= shard_bytes_) INGOT_TRY_VOID(close_shard());
+    if (!writer_) INGOT_TRY_VOID(open_shard());
+    if (document_pending_) writer_->begin_document();
+    document_pending_ = false;
+    const int64_t room = (shard_bytes_ - writer_->data_bytes()) / token_bytes_;
+    const auto part = ids.first(std::min(ids.size(), static_cast<size_t>(room)));
+    INGOT_TRY_VOID(writer_->append(part));
+    record_.tokens += static_cast<int64_t>(part.size());
+    ids = ids.subspan(part.size());
+  }
+  return {};
+}
+
+Result<void> SplitWriter::add_text_bytes(int64_t bytes) {
+  if (bytes == 0) return {};
+  if (!writer_) INGOT_TRY_VOID(open_shard());
+  writer_->add_text_bytes(bytes);
+  record_.text_bytes += bytes;
+  return {};
+}
+
+Result<SplitRecord> SplitWriter::finish() {
+  if (writer_) INGOT_TRY_VOID(close_shard());
+  return record_;
+}
+
+SplitRouter::SplitRouter(SplitWriter& train, SplitWriter& validation, double validation_fraction,
+                         uint64_t seed, std::string spool_path, const TokenShardOptions& options)
+    : train_(train),
+      validation_(validation),
+      validation_fraction_(validation_fraction),
+      seed_(seed),
+      spool_path_(std::move(spool_path)),
+      options_(options) {}
+
+SplitWriter& SplitRouter::split_of(int64_t document) {
+  if (validation_fraction_ <= 0) return train_;
+  const PhiloxKey key = random_key(seed_, RandomPurpose::kSplit, 0);
+  const double draw = std::ldexp(random_bits(key, static_cast<uint64_t>(document), 0), -32);
+  return draw < validation_fraction_ ? validation_ : train_;
+}
+
+Result<void> SplitRouter::begin_document() {
+  if (documents_ == 0 && validation_fraction_ > 0) {
+    INGOT_TRY(spool_, TokenShardWriter::create(spool_path_, options_));
+    spool_->begin_document();
+  } else {
+    if (spool_) INGOT_TRY_VOID(release_first_document());
+    current_ = &split_of(documents_);
+    current_->begin_document();
+  }
+  ++documents_;
+  return {};
+}
+
+Result<void> SplitRouter::append(std::span<const int32_t> ids) {
+  return spool_ ? spool_->append(ids) : current_->append(ids);
+}
+
+Result<void> SplitRouter::add_text_bytes(int64_t bytes) {
+  if (!spool_) return current_->add_text_bytes(bytes);
+  spool_->add_text_bytes(bytes);
+  return {};
+}
+
+Result<TokenShard> SplitRouter::close_spool() {
+  INGOT_TRY_VOID(spool_->finish());
+  spool_.reset();
+  INGOT_TRY(TokenShard shard, TokenShard::open(spool_path_));
+  INGOT_TRY_VOID(remove_all(spool_path_));  // the mapping keeps the bytes
+  return shard;
+}
+
+Result<void> SplitRouter::release_first_document() {
+  INGOT_TRY(const TokenShard first, close_spool());
+  SplitWriter& split = split_of(0);
+  split.begin_document();
+  INGOT_TRY_VOID(for_each_part(first, 0, first.info().tokens, [&](auto ids) { return split.append(ids); }));
+  return split.add_text_bytes(first.info().text_bytes);
+}
+
+Result<void> SplitRouter::cut_only_document(const Tokenizer& tokenizer, std::span<const int32_t> special) {
+  INGOT_TRY(const TokenShard only, close_spool());
+  const int64_t tokens = only.info().tokens;
+  const int64_t kept =
+      static_cast<int64_t>(std::floor(static_cast<double>(tokens) * (1 - validation_fraction_)));
+  train_.begin_document();
+  INGOT_TRY_VOID(for_each_part(only, 0, kept, [&](auto ids) { return train_.append(ids); }));
+  validation_.begin_document();
+  int64_t text_bytes = 0;
+  INGOT_TRY_VOID(for_each_part(only, kept, tokens, [&](auto ids) {
+    text_bytes += text_bytes_of(tokenizer, ids, special);
+    return validation_.append(ids);
+  }));
+  // A normalizer makes the tokens' bytes differ from the text's; together the parts stay what was read.
+  text_bytes = std::min(text_bytes, only.info().text_bytes);
+  if (kept < tokens) INGOT_TRY_VOID(validation_.add_text_bytes(text_bytes));
+  return train_.add_text_bytes(only.info().text_bytes - text_bytes);
+}
+
+Result<std::string> SplitRouter::finish(const Tokenizer& tokenizer, std::span<const int32_t> special) {
+  if (validation_fraction_ <= 0) return std::string("none");
+  if (!spool_) return std::string("documents by hash");
+  INGOT_TRY_VOID(cut_only_document(tokenizer, special));
+  return std::string("last part of one document");
+}
+
+}  // namespace ingot::data

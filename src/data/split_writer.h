@@ -1,0 +1,72 @@
+#pragma once
+// Writes the tokens of one split as shards of bounded size, and decides which split a document belongs to.
+// Internal to the data set builder.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "data/dataset.h"
+#include "data/token_shard.h"
+
+namespace ingot::data {
+
+class Tokenizer;
+
+class SplitWriter {
+ public:
+  // Files are <folder>/<split>-00000.tok and on.
+  SplitWriter(std::string folder, std::string split, const TokenShardOptions& options, int64_t shard_bytes);
+  void begin_document();
+  Result<void> append(std::span<const int32_t> ids);
+  Result<void> add_text_bytes(int64_t bytes);
+  int64_t tokens() const { return record_.tokens; }
+  Result<SplitRecord> finish();
+
+ private:
+  Result<void> open_shard();
+  Result<void> close_shard();
+
+  std::string folder_;
+  std::string split_;
+  TokenShardOptions options_;
+  int64_t shard_bytes_;
+  int64_t token_bytes_;
+  bool document_pending_ = false;
+  std::optional<TokenShardWriter> writer_;
+  SplitRecord record_;
+};
+
+// Sends each document to train or validation. Whether the corpus is one document is known only at its end or
+// at the second one, so the first document waits in a shard of its own.
+class SplitRouter {
+ public:
+  SplitRouter(SplitWriter& train, SplitWriter& validation, double validation_fraction, uint64_t seed,
+              std::string spool_path, const TokenShardOptions& options);
+  Result<void> begin_document();
+  Result<void> append(std::span<const int32_t> ids);
+  Result<void> add_text_bytes(int64_t bytes);
+  // `special` tokens stand for no text. Returns the rule that was used, as dataset.json names it.
+  Result<std::string> finish(const Tokenizer& tokenizer, std::span<const int32_t> special);
+  int64_t documents() const { return documents_; }
+
+ private:
+  SplitWriter& split_of(int64_t document);
+  Result<TokenShard> close_spool();
+  Result<void> release_first_document();
+  Result<void> cut_only_document(const Tokenizer& tokenizer, std::span<const int32_t> special);
+
+  SplitWriter& train_;
+  SplitWriter& validation_;
+  double validation_fraction_;
+  uint64_t seed_;
+  std::string spool_path_;
+  TokenShardOptions options_;
+  std::optional<TokenShardWriter> spool_;  // open while the first document is the only one
+  SplitWriter* current_ = nullptr;
+  int64_t documents_ = 0;
+};
+
+}  // namespace ingot::data
