@@ -1,11 +1,18 @@
 #pragma once
-// Messages between ranks. A Communicator is one rank's handle on one group; all members call the same operations in the
-// same order. Every call has a time limit and carries the id of the instruction that makes it and a sequence number, so
-// that a hang can be told in one sentence. To add a transport: a folder comm/<name>/ and a row in transports.cc.
+// Messages between ranks. A Communicator is one rank's handle on one group; all members call the same
+// operations in the same order. Every call has a time limit and carries the id of the instruction that makes
+// it and a sequence number, so that a hang can be told in one sentence. To add a transport: a folder
+// comm/<name>/ and a row in transports.cc; the suite of contract_suite.h then tests it.
+//
+// Errors (kFault) of a call: a member that has not come within the time limit (all that have not are named);
+// members that call different operations, sizes or sequence numbers (two calls that differ are named). Both
+// break the group: the members that wait return the same error at once, and so does every later call.
 
 #include <chrono>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -18,27 +25,39 @@ using tensor::TensorView;
 
 struct CallOptions {
   std::chrono::milliseconds timeout{30000};
-  int instruction = -1;          // id of the program's instruction, -1 outside a step
-  const char* what = "";         // "gradients of layer 12"
+  int instruction = -1;   // id of the program's instruction, -1 outside a step
+  const char* what = "";  // "gradients of layer 12"
 };
 
+// "all_reduce #88 (gradients of layer 12, 50 MiB)"
+std::string describe_call(std::string_view operation, int64_t bytes, const CallOptions& options);
+
+// Of one rank; used by one thread at a time. Views are borrowed for the call; the members' shapes must agree.
 class Communicator {
  public:
   virtual ~Communicator() = default;
   virtual int size() const = 0;
-  virtual int index() const = 0;     // of this rank in the group
+  virtual int index() const = 0;  // of this rank in the group
 
-  // Sums in index order ((0 + 1) + 2) ..., the same bits on every member; f64 stays f64, others add in float32.
-  virtual Result<void> all_reduce(const TensorView& in, const TensorView& out, const CallOptions& options) = 0;
-  // Member i gets part i along `dim` of the sum.
-  virtual Result<void> reduce_scatter(const TensorView& in, const TensorView& out, int dim, const CallOptions& options) = 0;
-  // Parts in index order along `dim`.
-  virtual Result<void> all_gather(const TensorView& in, const TensorView& out, int dim, const CallOptions& options) = 0;
+  // Sums in index order ((0 + 1) + 2) ..., the same bits on every member; f64 stays f64, integers are exact,
+  // other types add in float32 and round once. `out` may be `in`.
+  virtual Result<void> all_reduce(const TensorView& in, const TensorView& out,
+                                  const CallOptions& options) = 0;
+  // Member i gets part i along `dim` of the sum. `out` may not overlap `in`.
+  virtual Result<void> reduce_scatter(const TensorView& in, const TensorView& out, int dim,
+                                      const CallOptions& options) = 0;
+  // Parts in index order along `dim`. Of `in` and `out` only a member's own part may overlap, and exactly.
+  virtual Result<void> all_gather(const TensorView& in, const TensorView& out, int dim,
+                                  const CallOptions& options) = 0;
   virtual Result<void> broadcast(const TensorView& inout, int root, const CallOptions& options) = 0;
+  // Returns when `in` may be overwritten; the message goes on without this thread. At most kMessagesInFlight
+  // of one (from, to, tag) wait to be received; the next send waits for room.
   virtual Result<void> send(const TensorView& in, int to, int tag, const CallOptions& options) = 0;
   virtual Result<void> receive(const TensorView& out, int from, int tag, const CallOptions& options) = 0;
   virtual Result<void> barrier(const CallOptions& options) = 0;
 };
+
+inline constexpr int kMessagesInFlight = 64;
 
 // One rank's side of a transport: its place in the world and a communicator for each group of axes.
 class Transport {
@@ -46,10 +65,25 @@ class Transport {
   virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int world() const = 0;
+  // All members of the group make their communicators in the same order; each call makes a group of its own,
+  // whose messages never mix with another's. Errors: a mesh whose world is not this one.
   virtual Result<std::unique_ptr<Communicator>> group(const graph::Mesh& mesh, graph::AxisMask axes) = 0;
 };
 
-// Ranks as threads of this process; one Transport per rank, all made together. The transport of one rank is a world of 1.
+// Ranks as threads of this process; one Transport per rank, all made together. The transport of one rank is a
+// world of 1.
 std::vector<std::unique_ptr<Transport>> make_local_world(int ranks);
+
+// Rows: name, one line of help, how a process joins the world as one rank, and why it cannot be had here
+// (empty when it can). `address` is where ranks meet, in the transport's own words.
+struct TransportRow {
+  std::string_view name, summary;
+  Result<std::unique_ptr<Transport>> (*join)(int rank, int world, const std::string& address);
+  std::string (*unavailable)();
+};
+std::span<const TransportRow> all_transports();
+// Errors: unknown name (all names listed), unavailable (with the reason), what join() reports.
+Result<std::unique_ptr<Transport>> join_world(std::string_view transport, int rank, int world,
+                                              const std::string& address);
 
 }  // namespace ingot::comm

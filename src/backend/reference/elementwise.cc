@@ -36,10 +36,14 @@ double derivative(ActivationKind kind, double x) {
 
 double activate(ActivationKind kind, double x) {
   switch (kind) {
-    case ActivationKind::kNone: return x;
-    case ActivationKind::kGeluTanh: return 0.5 * x * (1 + std::tanh(kRootTwoOverPi * (x + kCubic * x * x * x)));
-    case ActivationKind::kGeluErf: return 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2));
-    default: return x * sigmoid(x);
+    case ActivationKind::kNone:
+      return x;
+    case ActivationKind::kGeluTanh:
+      return 0.5 * x * (1 + std::tanh(kRootTwoOverPi * (x + kCubic * x * x * x)));
+    case ActivationKind::kGeluErf:
+      return 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2));
+    default:
+      return x * sigmoid(x);
   }
 }
 
@@ -48,13 +52,15 @@ void activation(const KernelArgs& args, void*) {
   const ActivationKind kind = args.attributes->activation;
   const bool gated = kind == ActivationKind::kSwiGlu;
   const Elements up(args.inputs[gated ? 1 : 0]);
-  for (int64_t i = 0; i < args.outputs[0].elements(); ++i) y.set(i, activate(kind, x[i]) * (gated ? up[i] : 1));
+  for (int64_t i = 0; i < args.outputs[0].elements(); ++i)
+    y.set(i, activate(kind, x[i]) * (gated ? up[i] : 1));
 }
 
 void activation_grad(const KernelArgs& args, void*) {
   const ActivationKind kind = args.attributes->activation;
   const bool gated = kind == ActivationKind::kSwiGlu;
-  const Elements x(args.inputs[0]), up(args.inputs[gated ? 1 : 0]), dy(args.inputs.back()), dx(args.outputs[0]);
+  const Elements x(args.inputs[0]), up(args.inputs[gated ? 1 : 0]), dy(args.inputs.back()),
+      dx(args.outputs[0]);
   const Elements dup(args.outputs.back());
   for (int64_t i = 0; i < args.outputs[0].elements(); ++i) {
     const double gate = x[i], value = gated ? up[i] : 1, gradient = dy[i];  // outputs may be these inputs

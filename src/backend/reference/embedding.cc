@@ -6,7 +6,8 @@
 
 namespace ingot::backend::reference {
 
-// A table cut along its rows over attributes.group: rows of other ranks give zero, and the sum over ranks is the whole.
+// A table cut along its rows over attributes.group: rows of other ranks give zero, and the sum over ranks is
+// the whole.
 void embed(const KernelArgs& args, void*) {
   const auto* ids = args.inputs[0].as<const int32_t>();
   const Elements table(args.inputs[1]), x(args.outputs[0]);
@@ -35,8 +36,8 @@ void embed_dw(const KernelArgs& args, void*) {
 
 namespace {
 
-// Radians a position of pair i: theta^(-2i/D), with the scaling of Llama 3.1 (Hugging Face's rope type "llama3"): long
-// waves are stretched by the factor, short ones kept, those between interpolated.
+// Radians a position of pair i: theta^(-2i/D), with the scaling of Llama 3.1 (Hugging Face's rope type
+// "llama3"): long waves are stretched by the factor, short ones kept, those between interpolated.
 double frequency(int64_t i, const graph::Attributes& a) {
   const double plain = std::pow(a.theta, -2.0 * static_cast<double>(i) / a.head_dim);
   if (a.rope_factor == 0) return plain;

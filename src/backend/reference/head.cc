@@ -47,7 +47,8 @@ RowStatistics statistics(const Logit& value, const Vocabulary& vocabulary, int64
 // Of the whole row, from what each rank of the group found in its part.
 RowStatistics joined(const Elements& stats, int64_t row, int64_t parts) {
   RowStatistics result;
-  for (int64_t p = 0; p < parts; ++p) result.greatest = std::max(result.greatest, stats[(row * parts + p) * 3]);
+  for (int64_t p = 0; p < parts; ++p)
+    result.greatest = std::max(result.greatest, stats[(row * parts + p) * 3]);
   for (int64_t p = 0; p < parts; ++p) {
     const int64_t at = (row * parts + p) * 3;
     result.sum += stats[at + 1] * std::exp(stats[at] - result.greatest);
@@ -99,10 +100,12 @@ double chunk_loss(const Head& head, int64_t first, int64_t count) {
   double loss = 0;
   for (int64_t r = 0; r < count; ++r) {
     double* row = head.logits.data() + r * head.vocabulary.held;
-    for (int64_t j = 0; j < head.vocabulary.held; ++j) row[j] = logit(head.x, head.w, first + r, j, head.channels);
+    for (int64_t j = 0; j < head.vocabulary.held; ++j)
+      row[j] = logit(head.x, head.w, first + r, j, head.channels);
     const int64_t parts = given ? head.args.inputs[5].shape.last() / 3 : 1;
-    const RowStatistics s = given ? joined(Elements(head.args.inputs[5]), first + r, parts)
-                                  : statistics([&](int64_t j) { return row[j]; }, head.vocabulary, labels[first + r]);
+    const RowStatistics s =
+        given ? joined(Elements(head.args.inputs[5]), first + r, parts)
+              : statistics([&](int64_t j) { return row[j]; }, head.vocabulary, labels[first + r]);
     const double mask = mask_of(head, first + r), lse = s.greatest + std::log(s.sum);
     if (mask != 0) loss += mask * (lse - s.target);
     for (int64_t j = 0; j < head.vocabulary.held; ++j) {
@@ -143,11 +146,16 @@ void head_loss(const KernelArgs& args, void*) {
   const int64_t rows = args.inputs[0].shape.rows();
   const auto room = static_cast<int64_t>(args.workspace.size()) / 8;
   const int64_t chunk = std::min(rows, room / std::max<int64_t>(vocabulary.held, 1));
-  INGOT_CHECK(chunk > 0 || rows == 0, "the head needs {} bytes of workspace, the plan gives {}", vocabulary.held * 8,
-              args.workspace.size());
+  INGOT_CHECK(chunk > 0 || rows == 0, "the head needs {} bytes of workspace, the plan gives {}",
+              vocabulary.held * 8, args.workspace.size());
   const std::span<double> logits(reinterpret_cast<double*>(args.workspace.data()), static_cast<size_t>(room));
-  const Head head{args, Elements(args.inputs[0]), Elements(args.inputs[1]), args.inputs[0].shape.last(), vocabulary,
-                  logits, args.inputs[4].as<const double>()[graph::kLossScale]};
+  const Head head{args,
+                  Elements(args.inputs[0]),
+                  Elements(args.inputs[1]),
+                  args.inputs[0].shape.last(),
+                  vocabulary,
+                  logits,
+                  args.inputs[4].as<const double>()[graph::kLossScale]};
   double loss = 0, tokens = 0;
   for (int64_t first = 0; first < rows; first += chunk) {
     const int64_t count = std::min(chunk, rows - first);

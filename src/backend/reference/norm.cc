@@ -30,7 +30,8 @@ RowStatistics statistics(const Row& row, int64_t columns, const graph::Attribute
 void norm(const KernelArgs& args, void*) {
   const bool fused = args.outputs.size() == 2;  // x, d, w, [bias] -> x + d, norm(x + d)
   const size_t weight_at = fused ? 2 : 1;
-  const Elements x(args.inputs[0]), d(args.inputs[fused ? 1 : 0]), w(args.inputs[weight_at]), y(args.outputs.back());
+  const Elements x(args.inputs[0]), d(args.inputs[fused ? 1 : 0]), w(args.inputs[weight_at]),
+      y(args.outputs.back());
   const Elements sum(args.outputs[0]);
   const bool biased = args.inputs.size() > weight_at + 1;
   const Elements bias(args.inputs[biased ? weight_at + 1 : weight_at]);
@@ -46,7 +47,8 @@ void norm(const KernelArgs& args, void*) {
   }
 }
 
-// With n = (x - mean) scale and g = dy w: dx = scale (g - mean(g) - n mean(g n)); mean(g) falls out of an RMS norm.
+// With n = (x - mean) scale and g = dy w: dx = scale (g - mean(g) - n mean(g n)); mean(g) falls out of an RMS
+// norm.
 void norm_dx(const KernelArgs& args, void*) {
   const Elements x(args.inputs[0]), w(args.inputs[1]), dy(args.inputs[2]), dx(args.outputs[0]);
   const bool added = args.inputs.size() > 3;

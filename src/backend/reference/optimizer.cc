@@ -31,8 +31,8 @@ void adapt_loss_scale(double* scalars, bool overflow) {
 
 }  // namespace
 
-// Gradients are sums over tokens, seeded with the loss scale: the true norm is sqrt(sum of squares) / tokens / scale. A
-// step without a token changes nothing.
+// Gradients are sums over tokens, seeded with the loss scale: the true norm is sqrt(sum of squares) / tokens
+// / scale. A step without a token changes nothing.
 void control(const KernelArgs& args, void*) {
   auto* sums = args.outputs[0].as<double>();
   auto* scalars = args.outputs[1].as<double>();
@@ -41,7 +41,8 @@ void control(const KernelArgs& args, void*) {
   scalars[graph::kLastLoss] = sums[graph::kLossSum] * per_token;
   scalars[graph::kLastTokens] = tokens;
   scalars[graph::kLastOverflow] = sums[graph::kOverflowCount];
-  for (int i = 0; i < graph::kRequestCount; ++i) scalars[graph::kRequestSums + i] = sums[graph::kRequests + i];
+  for (int i = 0; i < graph::kRequestCount; ++i)
+    scalars[graph::kRequestSums + i] = sums[graph::kRequests + i];
   if (args.attributes->update) {
     const double unscale = per_token / scalars[graph::kLossScale];
     const double norm = std::sqrt(sums[graph::kSumSquares]) * unscale;
@@ -50,7 +51,8 @@ void control(const KernelArgs& args, void*) {
     const double clip = args.attributes->clip;
     scalars[graph::kLastNorm] = norm;
     scalars[graph::kApply] = apply ? 1 : 0;
-    scalars[graph::kUpdateFactor] = apply ? unscale * (clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1) : 0;
+    scalars[graph::kUpdateFactor] =
+        apply ? unscale * (clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1) : 0;
     if (apply) scalars[graph::kAdamStep] += 1;
     // An overflowing buffer or an empty step says nothing of the scale.
     if (step[graph::kLossScaling] != 0 && (apply || !finite)) adapt_loss_scale(scalars, !finite);
@@ -58,8 +60,8 @@ void control(const KernelArgs& args, void*) {
   std::fill(sums, sums + graph::kControlBlock, 0.0);
 }
 
-// Loshchilov and Hutter 2019, in PyTorch's form: w -= lr (m' / (sqrt(v') + epsilon) + decay w), m' = m / (1 - beta1^t)
-// and v' = v / (1 - beta2^t).
+// Loshchilov and Hutter 2019, in PyTorch's form: w -= lr (m' / (sqrt(v') + epsilon) + decay w), m' = m / (1 -
+// beta1^t) and v' = v / (1 - beta2^t).
 void adamw(const KernelArgs& args, void*) {
   const auto* scalars = args.inputs[1].as<const double>();
   const auto* step = args.inputs[2].as<const double>();

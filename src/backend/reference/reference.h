@@ -1,8 +1,9 @@
 #pragma once
-// The reference backend: every operation of graph/ops.h in plain loops, in double, one thread. What the other backends
-// are compared with, and what proofs run on. Operands of each kernel: graph/ops.h.
+// The reference backend: every operation of graph/ops.h in plain loops, in double, one thread. What the other
+// backends are compared with, and what proofs run on. Operands of each kernel: graph/ops.h.
 
 #include "backend/backend.h"
+#include "graph/ops.h"
 
 namespace ingot::backend::reference {
 

@@ -1,0 +1,199 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "comm/comm.h"
+#include "comm/local/mailbox.h"
+#include "comm/local/meeting.h"
+#include "comm/sum.h"
+
+namespace ingot::comm {
+namespace {
+
+using local::Call;
+using local::Mailbox;
+using local::Meeting;
+
+struct Group {
+  explicit Group(const std::vector<int>& ranks) : meeting(ranks), mailbox(ranks) {}
+  Meeting meeting;
+  Mailbox mailbox;
+};
+
+// What the ranks of one world share. Groups live as long as it does: a world makes a few per program.
+class World {
+ public:
+  explicit World(int ranks) : ranks_(ranks) {}
+  int ranks() const { return ranks_; }
+
+  // The `ordinal`-th group that a member makes of these axes and ranks is the same one for all of them.
+  std::shared_ptr<Group> group(graph::AxisMask axes, const std::vector<int>& ranks, int ordinal) {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<Group>& group = groups_[{axes, ranks, ordinal}];
+    if (!group) group = std::make_shared<Group>(ranks);
+    return group;
+  }
+
+ private:
+  const int ranks_;
+  std::mutex mutex_;
+  std::map<std::tuple<graph::AxisMask, std::vector<int>, int>, std::shared_ptr<Group>> groups_;
+};
+
+// A tensor as `outer` rows of `inner` bytes, one row for each index before `dim` and what one index of it and
+// all after hold.
+struct Blocks {
+  int64_t outer = 1, inner = 0;  // inner: elements
+};
+Blocks blocks_of(const tensor::Shape& shape, int dim) {
+  INGOT_CHECK(dim >= 0 && dim < shape.rank(), "dimension {} of a tensor {}", dim, shape.to_string());
+  Blocks blocks{1, 1};
+  for (int axis = 0; axis < shape.rank(); ++axis) (axis < dim ? blocks.outer : blocks.inner) *= shape[axis];
+  return blocks;
+}
+
+class LocalCommunicator final : public Communicator {
+ public:
+  LocalCommunicator(std::shared_ptr<Group> group, int index) : group_(std::move(group)), index_(index) {}
+
+  int size() const override { return group_->meeting.size(); }
+  int index() const override { return index_; }
+
+  Result<void> all_reduce(const TensorView& in, const TensorView& out, const CallOptions& options) override {
+    INGOT_CHECK(in.elements() == out.elements() && in.dtype == out.dtype, "all_reduce of {} into {}",
+                in.shape.to_string(), out.shape.to_string());
+    return run("all_reduce", in, out, -1, options, [&](std::span<const Call> calls) {
+      // Each member adds its own range for all, so that `out` may be `in`.
+      const int64_t first = in.elements() * index_ / size(), end = in.elements() * (index_ + 1) / size();
+      Pointers pointers(calls);
+      sum_in_order(in.dtype, pointers.inputs, first, end - first, pointers.outputs, first);
+    });
+  }
+
+  Result<void> reduce_scatter(const TensorView& in, const TensorView& out, int dim,
+                              const CallOptions& options) override {
+    const Blocks part = blocks_of(out.shape, dim);
+    INGOT_CHECK(in.elements() == out.elements() * size() && in.dtype == out.dtype,
+                "reduce_scatter of {} into {} over {} members", in.shape.to_string(), out.shape.to_string(),
+                size());
+    return run("reduce_scatter", in, out, dim, options, [&](std::span<const Call> calls) {
+      Pointers pointers(calls);
+      void* const own = out.data;
+      for (int64_t block = 0; block < part.outer; ++block)
+        sum_in_order(in.dtype, pointers.inputs, (block * size() + index_) * part.inner, part.inner,
+                     std::span<void* const>(&own, 1), block * part.inner);
+    });
+  }
+
+  Result<void> all_gather(const TensorView& in, const TensorView& out, int dim,
+                          const CallOptions& options) override {
+    const Blocks part = blocks_of(in.shape, dim);
+    INGOT_CHECK(out.elements() == in.elements() * size() && in.dtype == out.dtype,
+                "all_gather of {} into {} over {} members", in.shape.to_string(), out.shape.to_string(),
+                size());
+    return run("all_gather", in, out, dim, options, [&](std::span<const Call> calls) {
+      // Each member hands its own part to all.
+      const int64_t bytes = part.inner * tensor::size_of(in.dtype);
+      for (const Call& call : calls) {
+        for (int64_t block = 0; block < part.outer; ++block) {
+          const std::byte* from = in.as<const std::byte>() + block * bytes;
+          std::byte* to = call.out.as<std::byte>() + (block * size() + index_) * bytes;
+          if (from != to) std::memcpy(to, from, static_cast<size_t>(bytes));
+        }
+      }
+    });
+  }
+
+  Result<void> broadcast(const TensorView& inout, int root, const CallOptions& options) override {
+    INGOT_CHECK(root >= 0 && root < size(), "broadcast from member {} of {}", root, size());
+    return run("broadcast", inout, inout, root, options, [&](std::span<const Call> calls) {
+      if (index_ == root || inout.bytes() == 0) return;
+      std::memcpy(inout.data, calls[static_cast<size_t>(root)].in.data, static_cast<size_t>(inout.bytes()));
+    });
+  }
+
+  Result<void> send(const TensorView& in, int to, int tag, const CallOptions& options) override {
+    INGOT_CHECK(to >= 0 && to < size(), "send to member {} of {}", to, size());
+    return group_->mailbox.send(in, index_, to, tag, options);
+  }
+
+  Result<void> receive(const TensorView& out, int from, int tag, const CallOptions& options) override {
+    INGOT_CHECK(from >= 0 && from < size(), "receive from member {} of {}", from, size());
+    return group_->mailbox.receive(out, from, index_, tag, options);
+  }
+
+  Result<void> barrier(const CallOptions& options) override {
+    TensorView nothing;
+    nothing.shape = tensor::Shape{0};
+    return run("barrier", nothing, nothing, -1, options, [](std::span<const Call>) {});
+  }
+
+ private:
+  // Operands of all members as plain pointers, in arrays on the stack: a step allocates nothing.
+  static constexpr size_t kMaxMembers = 1024;
+  struct Pointers {
+    explicit Pointers(std::span<const Call> calls)
+        : inputs(in.data(), calls.size()), outputs(out.data(), calls.size()) {
+      for (size_t i = 0; i < calls.size(); ++i) {
+        in[i] = calls[i].in.data;
+        out[i] = calls[i].out.data;
+      }
+    }
+    std::array<const void*, kMaxMembers> in;
+    std::array<void*, kMaxMembers> out;
+    std::span<const void* const> inputs;
+    std::span<void* const> outputs;
+  };
+
+  template <class Work>
+  Result<void> run(std::string_view operation, const TensorView& in, const TensorView& out, int dim,
+                   const CallOptions& options, const Work& work) {
+    const Call call{operation, in, out, dim, in.bytes(), sequence_++, options};
+    return group_->meeting.run(index_, call, work);
+  }
+
+  std::shared_ptr<Group> group_;
+  int index_;
+  uint64_t sequence_ = 0;
+};
+
+class LocalTransport final : public Transport {
+ public:
+  LocalTransport(std::shared_ptr<World> world, int rank) : world_(std::move(world)), rank_(rank) {}
+
+  int rank() const override { return rank_; }
+  int world() const override { return world_->ranks(); }
+
+  Result<std::unique_ptr<Communicator>> group(const graph::Mesh& mesh, graph::AxisMask axes) override {
+    if (mesh.world() != world_->ranks()) {
+      return invalid(
+          fmt::format("the mesh has {} ranks but this world has {}: start as many ranks as dp x tp x pp x cp",
+                      mesh.world(), world_->ranks()));
+    }
+    const std::vector<int> ranks = mesh.members(rank_, axes);
+    const int ordinal = made_[axes]++;
+    return std::unique_ptr<Communicator>(
+        std::make_unique<LocalCommunicator>(world_->group(axes, ranks, ordinal), mesh.index(rank_, axes)));
+  }
+
+ private:
+  std::shared_ptr<World> world_;
+  int rank_;
+  std::map<graph::AxisMask, int> made_;  // groups made so far, by axes
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Transport>> make_local_world(int ranks) {
+  INGOT_CHECK(ranks >= 1 && ranks <= 1024, "a local world of {} ranks", ranks);
+  const auto world = std::make_shared<World>(ranks);
+  std::vector<std::unique_ptr<Transport>> transports;
+  for (int rank = 0; rank < ranks; ++rank)
+    transports.push_back(std::make_unique<LocalTransport>(world, rank));
+  return transports;
+}
+
+}  // namespace ingot::comm

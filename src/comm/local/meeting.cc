@@ -1,0 +1,101 @@
+#include "comm/local/meeting.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace ingot::comm::local {
+namespace {
+
+std::string seconds(std::chrono::milliseconds time) {
+  return fmt::format("{:g} s", static_cast<double>(time.count()) / 1000.0);
+}
+
+}  // namespace
+
+Error Meeting::missing_members(const Call& call) const {
+  std::string missing;
+  int count = 0;
+  for (int index = 0; index < size(); ++index) {
+    if (here_[static_cast<size_t>(index)]) continue;
+    missing += fmt::format("{}{}", count++ == 0 ? "" : ", ", rank_of(index));
+  }
+  return {ErrorCode::kFault, fmt::format("rank{} {} {} not arrived at {} for {}; {} of {} wait there",
+                                         count == 1 ? "" : "s", missing, count == 1 ? "has" : "have",
+                                         describe_call(call.operation, call.bytes, call.options),
+                                         seconds(call.options.timeout), size() - count, size())};
+}
+
+Error Meeting::mismatch(int index, const Call& call, int other) const {
+  const Call& first = calls_[static_cast<size_t>(other)];
+  const auto tell = [](const Call& c) {
+    return fmt::format("{} as call {} of the group{}", describe_call(c.operation, c.bytes, c.options),
+                       c.sequence, c.dim < 0 ? "" : fmt::format(" (dimension or root {})", c.dim));
+  };
+  return {ErrorCode::kFault,
+          fmt::format(
+              "rank {} calls {}, rank {} calls {}: all members must make the same calls in the same order. "
+              "Check that all ranks run the same program and version",
+              rank_of(index), tell(call), rank_of(other), tell(first))};
+}
+
+Result<void> Meeting::arrive(int index, const Call& call) {
+  const auto deadline = std::chrono::steady_clock::now() + call.options.timeout;
+  std::unique_lock lock(mutex_);
+  if (error_) return *error_;
+  const auto found = std::find(here_.begin(), here_.end(), char{1});
+  if (found != here_.end()) {
+    const int other = static_cast<int>(found - here_.begin());
+    const Call& first = calls_[static_cast<size_t>(other)];
+    if (first.operation != call.operation || first.bytes != call.bytes || first.sequence != call.sequence ||
+        first.dim != call.dim || first.in.dtype != call.in.dtype) {
+      fail_locked(mismatch(index, call, other));
+      return *error_;
+    }
+  }
+  INGOT_CHECK(!here_[static_cast<size_t>(index)], "member {} is in two calls of one group at once", index);
+  calls_[static_cast<size_t>(index)] = call;
+  here_[static_cast<size_t>(index)] = 1;
+  const uint64_t round = closed_ + 1;
+  if (++arrived_ == size()) {
+    opened_ = round;
+    changed_.notify_all();
+    return {};
+  }
+  const bool complete = changed_.wait_until(lock, deadline, [&] { return error_ || opened_ == round; });
+  if (opened_ == round) return {};
+  if (!complete) fail_locked(missing_members(call));
+  return *error_;
+}
+
+void Meeting::leave() {
+  std::unique_lock lock(mutex_);
+  const uint64_t round = opened_;
+  if (++left_ == size()) {
+    arrived_ = left_ = 0;
+    std::fill(here_.begin(), here_.end(), char{0});
+    closed_ = round;
+    changed_.notify_all();
+    return;
+  }
+  // No time limit: all members are here and only copy memory; nobody may leave while another still reads its
+  // tensor.
+  changed_.wait(lock, [&] { return closed_ >= round; });
+}
+
+std::optional<Error> Meeting::error() const {
+  const std::lock_guard lock(mutex_);
+  return error_;
+}
+
+void Meeting::fail(Error error) {
+  const std::lock_guard lock(mutex_);
+  fail_locked(std::move(error));
+}
+
+void Meeting::fail_locked(Error error) {
+  if (!error_) error_ = std::move(error);
+  changed_.notify_all();
+}
+
+}  // namespace ingot::comm::local

@@ -1,0 +1,53 @@
+#include <fmt/format.h>
+
+#include <array>
+
+#include "base/units.h"
+#include "comm/comm.h"
+
+namespace ingot::comm {
+namespace {
+
+Result<std::unique_ptr<Transport>> join_local(int rank, int world, const std::string&) {
+  if (world != 1 || rank != 0) {
+    return invalid(
+        fmt::format("transport local joins no other process (rank {} of {}): its ranks are threads of one "
+                    "process. Use it with one rank",
+                    rank, world));
+  }
+  return std::move(make_local_world(1).front());
+}
+
+constexpr std::array kTransports = {
+    TransportRow{"local", "ranks as threads of one process", join_local, [] { return std::string(); }},
+};
+
+}  // namespace
+
+std::string describe_call(std::string_view operation, int64_t bytes, const CallOptions& options) {
+  std::string text(operation);
+  if (options.instruction >= 0) text += fmt::format(" #{}", options.instruction);
+  const bool named = options.what != nullptr && options.what[0] != '\0';
+  if (named && bytes > 0) return fmt::format("{} ({}, {})", text, options.what, format_bytes(bytes));
+  if (named) return fmt::format("{} ({})", text, options.what);
+  return bytes > 0 ? fmt::format("{} ({})", text, format_bytes(bytes)) : text;
+}
+
+std::span<const TransportRow> all_transports() { return kTransports; }
+
+Result<std::unique_ptr<Transport>> join_world(std::string_view transport, int rank, int world,
+                                              const std::string& address) {
+  std::string names;
+  for (const TransportRow& row : kTransports) {
+    if (row.name == transport) {
+      if (const std::string reason = row.unavailable(); !reason.empty())
+        return Error{ErrorCode::kUnavailable,
+                     fmt::format("transport {} cannot be had here: {}", transport, reason)};
+      return row.join(rank, world, address);
+    }
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
+  }
+  return not_found(fmt::format("there is no transport {}; these are: {}", transport, names));
+}
+
+}  // namespace ingot::comm

@@ -1,0 +1,361 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/clock.h"
+#include "runtime/bound.h"
+#include "tensor/half.h"
+
+namespace ingot::runtime {
+namespace {
+
+using graph::Invocation;
+
+size_t index(int i) { return static_cast<size_t>(i); }
+
+// All bits set: NaN in every floating type, -1 in integers.
+void poison(std::byte* at, int64_t bytes) {
+  if (bytes > 0) std::memset(at, 0xff, static_cast<size_t>(bytes));
+}
+
+bool all_finite(const TensorView& view) {
+  const int64_t count = view.elements();
+  switch (view.dtype) {
+    case tensor::DType::kF64:
+      return std::all_of(view.as<double>(), view.as<double>() + count,
+                         [](double x) { return std::isfinite(x); });
+    case tensor::DType::kF32:
+      return std::all_of(view.as<float>(), view.as<float>() + count,
+                         [](float x) { return std::isfinite(x); });
+    case tensor::DType::kBF16:  // an exponent of all ones
+      return std::all_of(view.as<uint16_t>(), view.as<uint16_t>() + count,
+                         [](uint16_t x) { return (x & 0x7f80U) != 0x7f80U; });
+    case tensor::DType::kF16:
+      return std::all_of(view.as<uint16_t>(), view.as<uint16_t>() + count,
+                         [](uint16_t x) { return (x & 0x7c00U) != 0x7c00U; });
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+struct Executor::Impl {
+  graph::Program program;
+  State& state;
+  comm::Transport& transport;
+  ExecutorOptions options;
+  Memory memory;
+  BoundProgram bound;
+  Observer observer;
+  Invocation begin{};    // of the begin segment, which is not in the timeline
+  bool updates = false;  // the finish segment changes parameters
+
+  // An asynchronous instruction that was issued and has not run yet (lazy mode).
+  struct Pending {
+    const BoundInstruction* instruction = nullptr;
+    const Invocation* invocation = nullptr;
+    Bases bases;
+  };
+  std::vector<Pending> pending;  // in order of issue
+  // For each entry of the timeline and slot class: nobody reads the slot after it.
+  std::vector<std::array<bool, graph::kSlotClasses>> frees;
+  int64_t communication_ns = 0;
+  NonFinite* search = nullptr;  // where find_non_finite wants its answer
+
+  Impl(const graph::Program& p, State& s, comm::Transport& t, const ExecutorOptions& o)
+      : program(p), state(s), transport(t), options(o) {}
+
+  const graph::StageCode& code() const { return *program.code; }
+
+  void prepare();
+  Result<void> run_begin();
+  Result<void> run_timeline(int side, bool finish);
+  Result<void> run_segment(const Invocation& invocation, int side, size_t position);
+  Result<void> issue(const BoundInstruction& bound, const Invocation& invocation, const Bases& bases);
+  Result<void> execute(const BoundInstruction& bound, const Invocation& invocation, const Bases& bases);
+  Result<void> perform(const BoundInstruction& bound, const Invocation& invocation);
+  Result<void> finish_pending(const std::vector<int>& ids);
+  Result<void> finish_until(size_t last);
+  Result<void> finish_all();
+  Bases bases_of(const Invocation& invocation, int side) const;
+  void check_outputs(const BoundInstruction& bound, const Invocation& invocation);
+};
+
+void Executor::Impl::prepare() {
+  pending.reserve(64);
+  begin.segment = program.begin_segment;
+  begin.first = begin.last = true;
+  begin.slot.fill(-1);
+  if (program.finish_segment >= 0) {
+    for (const BoundInstruction& bound_instruction :
+         bound.segments[index(program.finish_segment)].instructions)
+      updates = updates || bound_instruction.node->op == graph::Op::kAdamW;
+  }
+  frees.resize(program.timeline.size());
+  for (size_t at = 0; at < program.timeline.size(); ++at) {
+    const Invocation& own = program.timeline[at];
+    const int chunk = code().segments[index(own.segment)].chunk;
+    for (size_t c = 0; c < graph::kSlotClasses; ++c) {
+      frees[at][c] = own.slot[c] >= 0;
+      for (size_t later = at + 1; later < program.timeline.size(); ++later) {
+        const Invocation& other = program.timeline[later];
+        if (other.slot[c] != own.slot[c] || own.slot[c] < 0) continue;
+        const bool same =
+            other.micro_batch == own.micro_batch && code().segments[index(other.segment)].chunk == chunk;
+        if (same) frees[at][c] = false;
+        break;
+      }
+    }
+  }
+}
+
+Bases Executor::Impl::bases_of(const Invocation& invocation, int side) const {
+  Bases bases;
+  bases.micro_batch = invocation.micro_batch;
+  bases.at[kInputBase] = reinterpret_cast<uintptr_t>(memory.input[index(side)].data());
+  for (size_t c = 0; c < graph::kSlotClasses; ++c) {
+    if (invocation.slot[c] < 0) continue;
+    bases.at[kFirstSlotBase + c] = reinterpret_cast<uintptr_t>(memory.slots[c].data()) +
+                                   static_cast<uintptr_t>(program.pools[c].slot_bytes * invocation.slot[c]);
+  }
+  return bases;
+}
+
+Result<void> Executor::Impl::run_begin() {
+  if (program.begin_segment < 0) return {};
+  bool stale = false;
+  for (const graph::BufferPlan& plan : code().buffers)
+    if (plan.space == graph::Space::kDerived)
+      stale = stale || state.slots_.find(plan.name)->second.derived_version != state.version_;
+  if (!stale) return {};
+  INGOT_TRY_VOID(run_segment(begin, 0, program.timeline.size()));
+  INGOT_TRY_VOID(finish_all());
+  for (const graph::BufferPlan& plan : code().buffers)
+    if (plan.space == graph::Space::kDerived)
+      state.slots_.find(plan.name)->second.derived_version = state.version_;
+  return {};
+}
+
+Result<void> Executor::Impl::run_timeline(int side, bool finish) {
+  for (size_t position = 0; position < program.timeline.size(); ++position) {
+    const Invocation& invocation = program.timeline[position];
+    if (!finish && invocation.segment == program.finish_segment) continue;
+    INGOT_TRY_VOID(run_segment(invocation, side, position));
+  }
+  return finish_all();
+}
+
+Result<void> Executor::Impl::run_segment(const Invocation& invocation, int side, size_t position) {
+  const BoundSegment& segment = bound.segments[index(invocation.segment)];
+  const Bases bases = bases_of(invocation, side);
+  if (options.poison) {
+    poison(memory.scratch.data(), memory.scratch_bytes);
+    poison(memory.staging.data(), memory.staging_bytes);
+  }
+  for (const BoundInstruction& instruction : segment.instructions) {
+    if (instruction.node->when == graph::When::kFirst && !invocation.first) continue;
+    if (instruction.node->when == graph::When::kLast && !invocation.last) continue;
+    INGOT_TRY_VOID(issue(instruction, invocation, bases));
+  }
+  INGOT_TRY_VOID(finish_pending(segment.segment->joins));
+  if (options.poison && position < frees.size()) {
+    for (size_t c = 0; c < graph::kSlotClasses; ++c)
+      if (frees[position][c])
+        poison(reinterpret_cast<std::byte*>(bases.at[kFirstSlotBase + c]), program.pools[c].slot_bytes);
+  }
+  return {};
+}
+
+Result<void> Executor::Impl::issue(const BoundInstruction& instruction, const Invocation& invocation,
+                                   const Bases& bases) {
+  INGOT_TRY_VOID(finish_pending(instruction.instruction->waits));
+  if (options.lazy && instruction.asynchronous) {
+    pending.push_back({&instruction, &invocation, bases});
+    return {};
+  }
+  return execute(instruction, invocation, bases);
+}
+
+// Runs those of `ids` that are outstanding, and what was issued before them on the same stream.
+Result<void> Executor::Impl::finish_pending(const std::vector<int>& ids) {
+  for (const int id : ids) {
+    // Several where earlier micro-batches issued it too: up to the last.
+    const auto found = std::find_if(pending.rbegin(), pending.rend(),
+                                    [&](const Pending& p) { return p.instruction->instruction->id == id; });
+    if (found != pending.rend())
+      INGOT_TRY_VOID(finish_until(static_cast<size_t>(pending.rend() - found) - 1));
+  }
+  return {};
+}
+
+Result<void> Executor::Impl::finish_until(size_t last) {
+  const graph::Stream stream = pending[last].instruction->node->stream;
+  for (auto ahead = std::count_if(pending.begin(), pending.begin() + static_cast<std::ptrdiff_t>(last) + 1,
+                                  [&](const Pending& p) { return p.instruction->node->stream == stream; });
+       ahead > 0; --ahead) {
+    const auto next = std::find_if(pending.begin(), pending.end(),
+                                   [&](const Pending& p) { return p.instruction->node->stream == stream; });
+    const Pending now = *next;
+    pending.erase(next);
+    INGOT_TRY_VOID(execute(*now.instruction, *now.invocation, now.bases));
+  }
+  return {};
+}
+
+Result<void> Executor::Impl::finish_all() {
+  while (!pending.empty()) INGOT_TRY_VOID(finish_until(0));
+  return {};
+}
+
+Result<void> Executor::Impl::execute(const BoundInstruction& instruction, const Invocation& invocation,
+                                     const Bases& bases) {
+  const size_t end = instruction.first + instruction.inputs + instruction.outputs;
+  for (size_t i = instruction.first; i < end; ++i) {
+    const BoundOperand& operand = bound.operands[i];
+    bound.views[i].data =
+        reinterpret_cast<void*>(bases.at[operand.base] + operand.offset +
+                                static_cast<uintptr_t>(operand.micro_batch_bytes * bases.micro_batch));
+  }
+  const bool timed = observer || instruction.action != Action::kKernel;
+  const int64_t begin_ns = timed ? monotonic_ns() : 0;
+  if (auto result = perform(instruction, invocation); !result) {
+    return std::move(result).take_error().context(
+        graph::describe(program, invocation, *instruction.instruction));
+  }
+  if (timed) {
+    const int64_t end_ns = monotonic_ns();
+    if (instruction.action != Action::kKernel) communication_ns += end_ns - begin_ns;
+    if (observer) observer(invocation, *instruction.instruction, begin_ns, end_ns);
+  }
+  if (search != nullptr) check_outputs(instruction, invocation);
+  return {};
+}
+
+Result<void> Executor::Impl::perform(const BoundInstruction& instruction, const Invocation& invocation) {
+  const TensorView* views = bound.views.data() + instruction.first;
+  const graph::Attributes& attributes = instruction.node->attributes;
+  if (instruction.action == Action::kKernel) {
+    if (options.poison)
+      poison(instruction.workspace.data(), static_cast<int64_t>(instruction.workspace.size()));
+    backend::KernelArgs args;
+    args.inputs = {views, instruction.inputs};
+    args.outputs = {views + instruction.inputs, instruction.outputs};
+    args.attributes = &attributes;
+    args.overwrite = instruction.overwrites && invocation.first;
+    args.group_index = instruction.group_index;
+    args.workspace = instruction.workspace;
+    args.pool = options.pool;
+    args.seed = options.seed;
+    instruction.kernel.kernel(args, instruction.kernel.state);
+    return {};
+  }
+  comm::CallOptions call;
+  call.timeout = options.comm_timeout;
+  call.instruction = instruction.instruction->id;
+  call.what = instruction.what.c_str();
+  const TensorView &in = views[0], &out = views[instruction.inputs];
+  switch (instruction.action) {
+    case Action::kAllReduce:
+      return instruction.group->all_reduce(in, out, call);
+    case Action::kAllGather:
+      return instruction.group->all_gather(in, out, attributes.dim, call);
+    default:
+      return instruction.group->reduce_scatter(in, out, attributes.dim, call);
+  }
+}
+
+void Executor::Impl::check_outputs(const BoundInstruction& instruction, const Invocation& invocation) {
+  if (search->instruction >= 0) return;
+  const TensorView* outputs = bound.views.data() + instruction.first + instruction.inputs;
+  for (size_t i = 0; i < instruction.outputs; ++i) {
+    if (all_finite(outputs[i])) continue;
+    search->instruction = instruction.instruction->id;
+    search->where = graph::describe(program, invocation, *instruction.instruction);
+    return;
+  }
+}
+
+Executor::Executor(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Executor::~Executor() = default;
+
+Result<std::unique_ptr<Executor>> Executor::create(const graph::Program& program, State& state,
+                                                   std::vector<backend::Backend*> backends,
+                                                   comm::Transport& transport,
+                                                   const ExecutorOptions& options) {
+  INGOT_CHECK(!backends.empty() && backends.size() == program.targets.size(),
+              "{} backends for a program of {} targets", backends.size(), program.targets.size());
+  for (size_t i = 0; i < backends.size(); ++i)
+    INGOT_CHECK(backends[i]->target().name == program.targets[i]->name, "backend {} for target {}",
+                backends[i]->target().name, program.targets[i]->name);
+  if (transport.world() != program.layout.mesh.world()) {
+    return invalid(
+        fmt::format("the program is for {} ranks, this world has {}: start as many ranks as the layout says",
+                    program.layout.mesh.world(), transport.world()));
+  }
+  INGOT_TRY_VOID(state.reserve(program));
+  auto impl = std::make_unique<Impl>(program, state, transport, options);
+  INGOT_TRY(impl->memory, allocate_memory(impl->program, state, backends));
+  INGOT_TRY(impl->bound, bind_program(impl->program, impl->memory, backends, transport));
+  impl->prepare();
+  return std::unique_ptr<Executor>(new Executor(std::move(impl)));
+}
+
+TensorView Executor::input(const std::string& name, int side) const {
+  INGOT_CHECK(side >= 0 && side < graph::kInputSides, "input side {}", side);
+  const std::vector<graph::BufferPlan>& plans = impl_->code().buffers;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const graph::BufferPlan& plan = plans[i];
+    if (plan.space != graph::Space::kInput || (plan.name != name && plan.name != "batch." + name)) continue;
+    std::byte* at = impl_->memory.input[index(side)].data() + impl_->memory.input_offset[i];
+    if (plan.micro_batch_elements == 0) return {at, plan.dtype, tensor::Shape{plan.elements}};
+    std::array<int64_t, tensor::kMaxRank> extents{};
+    const int rank = plan.shape.rank() + 1;
+    extents[0] = plan.elements / plan.micro_batch_elements;
+    for (int axis = 1; axis < rank; ++axis) extents[index(axis)] = plan.shape[axis - 1];
+    return {at, plan.dtype, tensor::Shape(std::span<const int64_t>(extents.data(), index(rank)))};
+  }
+  return {};
+}
+
+int Executor::micro_batches() const { return impl_->program.layout.micro_batches; }
+
+TensorView Executor::step_buffer(const std::string& name) const {
+  const std::vector<graph::BufferPlan>& plans = impl_->code().buffers;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const graph::BufferPlan& plan = plans[i];
+    if (plan.space != graph::Space::kStep || plan.name != name) continue;
+    return {impl_->memory.buffers[i], plan.dtype,
+            plan.shape.rank() > 0 ? plan.shape : tensor::Shape{plan.elements}};
+  }
+  return {};
+}
+
+Result<StepTiming> Executor::run_step(int side) {
+  const int64_t begin_ns = monotonic_ns();
+  impl_->communication_ns = 0;
+  INGOT_TRY_VOID(impl_->run_begin());
+  INGOT_TRY_VOID(impl_->run_timeline(side, true));
+  if (impl_->updates) impl_->state.touch_parameters();
+  return StepTiming{monotonic_ns() - begin_ns, impl_->communication_ns};
+}
+
+Result<NonFinite> Executor::find_non_finite(int side) {
+  NonFinite found;
+  impl_->search = &found;
+  auto result = impl_->run_begin();
+  if (result) result = impl_->run_timeline(side, false);
+  impl_->search = nullptr;
+  if (!result) return std::move(result).take_error();
+  const TensorView sums = step_buffer("sums");
+  if (sums.data != nullptr) std::memset(sums.data, 0, static_cast<size_t>(sums.bytes()));
+  return found;
+}
+
+void Executor::set_observer(Observer observer) { impl_->observer = std::move(observer); }
+int64_t Executor::arena_bytes() const { return impl_->memory.total; }
+const graph::Program& Executor::program() const { return impl_->program; }
+
+}  // namespace ingot::runtime
