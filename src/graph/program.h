@@ -47,7 +47,8 @@ struct Instruction {
   // In kScratch, or kStaging where node.target is 1; 64-byte aligned, not initialised.
   int64_t workspace_offset = 0, workspace_bytes = 0;
   // Ids of asynchronous instructions, of this or earlier segments, that must have finished before this one starts;
-  // one that is not outstanding (its `when` did not come) is no wait.
+  // one that is not outstanding (its `when` did not come) is no wait. A stream works in order, so waiting for one is
+  // waiting for all before it on its stream.
   std::vector<int> waits;
 };
 
@@ -65,10 +66,10 @@ struct Segment {
 // A persistent buffer, bound by name. Lifetimes state and derived outlive the program; step and input belong to it.
 // All are zeroed once, when made: gaps between the parameters of a bucket are never written and stay zero.
 // Names (number = bucket), the same for every program over the same parameters and layout, whatever its purpose:
-//   state    "param.3" "exp_avg.3" "exp_avg_sq.3" "scalars", and caches by the builder's name
+//   state    "param.3" "exp_avg.3" "exp_avg_sq.3" "control.scalars", and caches by the builder's name
 //   derived  "cast.<parameter>.<dtype>", "pack.<parameter>.<layout>"
-//   step     "grad.3", "sums", and in decoding "logits"
-//   input    "batch.tokens" ... (one per field that the graph reads), "step" (the step block)
+//   step     "grad.3", "control.sums", and in decoding "logits"
+//   input    "batch.tokens" ... (one per field that the graph reads), "control.step" (the step block)
 struct BufferPlan {
   std::string name;
   Space space = Space::kState;
@@ -162,6 +163,18 @@ struct Program {
 // Text form, stable: ids, names, shapes, dtypes, placements, groups, never addresses (grammar: docs/formats/program.md).
 std::string print(const Program& program);
 std::string to_json(const Program& program);
+std::string_view name_of(Purpose purpose);
+
+// Sums over the timeline (begin is not in it), by the cost rules of the operations.
+struct StepTotals {
+  double flops = 0;              // of matrix products and attention, recompute included
+  double recompute_flops = 0;    // the part made by clones: hfu counts it, mfu does not
+  double bytes = 0;              // read and written
+  double sent_bytes = 0;         // by this rank
+  int64_t instructions = 0;
+};
+StepTotals step_totals(const Program& program);
+
 // "backward[0] mb 7: all_reduce #88 (gradients of layer 12, 50 MiB)"
 std::string describe(const Program& program, const Invocation& invocation, const Instruction& instruction);
 

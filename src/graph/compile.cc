@@ -1,0 +1,88 @@
+#include "graph/compile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "graph/passes/draft.h"
+#include "graph/passes/passes.h"
+
+namespace ingot::graph {
+namespace {
+
+Result<void> check_options(const CompileOptions& options) {
+  if (options.targets.empty() || options.targets[0] == nullptr) return invalid("compile needs a target");
+  if (options.update_on_second_target && (options.targets.size() < 2 || options.targets[1] == nullptr))
+    return invalid("an update on the second target needs a second target");
+  if (options.threads < 1) return invalid(fmt::format("threads is {}; it must be at least 1", options.threads));
+  const Target& target = *options.targets[0];
+  if (!std::ranges::count(target.precisions, options.precision)) {
+    std::string known;
+    for (const Precision precision : target.precisions)
+      known += fmt::format("{}{}", known.empty() ? "" : ", ", name_of(precision));
+    return invalid(fmt::format("target {} does not compute in {}; it does in {}", target.name,
+                               name_of(options.precision), known));
+  }
+  return {};
+}
+
+// What the passes before data_shard do, each chunk alone.
+Result<void> make_phases(Graph& chunk, const CompileOptions& options) {
+  if (options.purpose == Purpose::kTrain) {
+    differentiate(chunk);
+    recompute(chunk, options.recompute);
+    if (has_weight_phase(options.layout.schedule)) split_weights(chunk);
+  }
+  return lower(chunk, options);
+}
+
+Program assemble(Draft&& draft) {
+  Program program;
+  program.purpose = draft.options.purpose;
+  program.layout = draft.options.layout;
+  program.stage = draft.stage;
+  program.precision = draft.options.precision;
+  program.targets = draft.options.targets;
+  program.threads = draft.options.threads;
+  program.timeline = std::move(draft.timeline);
+  program.transfers = std::move(draft.transfers);
+  program.begin_segment = draft.begin_segment;
+  program.finish_segment = draft.finish_segment;
+  program.pools = draft.pools;
+  program.memory = draft.memory;
+  program.unrolled_live_bytes = draft.unrolled_live_bytes;
+  auto code = std::make_shared<StageCode>();
+  code->chunks = std::move(draft.chunks);
+  code->finish_chunk = draft.finish;
+  code->segments = std::move(draft.segments);
+  code->buffers = std::move(draft.buffers);
+  code->buckets = std::move(draft.buckets);
+  program.code = std::move(code);
+  return program;
+}
+
+}  // namespace
+
+Result<Program> compile(Graph forward, const CompileOptions& options, int stage) {
+  INGOT_TRY_VOID(check_options(options));
+  Graph typed = precision_pass(forward, options.precision, options.residual_dtype);
+  const bool trains = options.purpose == Purpose::kTrain;
+  INGOT_TRY(Graph placed, partition_pass(typed, options.layout.mesh, trains));
+  Draft draft;
+  draft.options = options;
+  draft.stage = stage;
+  INGOT_TRY(draft.chunks, cut_stages(std::move(placed), options, stage));
+  for (Graph& chunk : draft.chunks) INGOT_TRY_VOID(make_phases(chunk, options));
+  INGOT_TRY_VOID(shard_data(draft));
+  add_optimizer(draft);
+  fuse(draft);
+  INGOT_TRY_VOID(make_schedule(draft));
+  plan_waits(draft);
+  plan_memory(draft);
+  draft.unrolled_live_bytes = unrolled_live_bytes(draft);
+  Program program = assemble(std::move(draft));
+  if (options.check) INGOT_TRY_VOID(verify(program));
+  return program;
+}
+
+}  // namespace ingot::graph

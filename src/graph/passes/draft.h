@@ -1,0 +1,95 @@
+#pragma once
+// The program of a stage in the making: what the passes from data_shard to verify hand to each other. Each is a function
+// over a Draft (or, before that, over one Graph) in a file of its own; the chain is graph/compile.cc.
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/compile.h"
+#include "graph/program.h"
+
+namespace ingot::graph {
+
+// Indexes into Draft::buffers of a bucket's four.
+struct BucketBuffers {
+  int parameter = -1, gradient = -1, first_moment = -1, second_moment = -1;
+};
+
+struct Draft {
+  CompileOptions options;
+  int stage = 0;
+  std::vector<Graph> chunks;     // the stage's chunks; from data_shard on, then the graph of begin and finish
+  int finish = -1;               // index of that graph
+  std::vector<BufferPlan> buffers;
+  std::vector<Bucket> buckets;
+  std::vector<BucketBuffers> bucket_buffers;
+  int sums = -1, scalars = -1, step = -1;  // indexes of the control blocks' buffers
+  std::vector<Segment> segments;
+  std::vector<Invocation> timeline;
+  std::vector<Transfer> transfers;
+  int begin_segment = -1, finish_segment = -1;
+  std::array<Pool, kSlotClasses> pools{};
+  MemoryTotals memory;
+  int64_t unrolled_live_bytes = 0;
+
+  Graph& finish_graph() { return chunks[static_cast<size_t>(finish)]; }
+  int find_buffer(const std::string& name) const;  // -1 when absent
+  int add_buffer(BufferPlan buffer);               // the index of the one of that name, made when absent
+};
+
+// The value at the end of a chain of views, and how many bytes into it `value` begins.
+struct Root {
+  ValueId value = kNoValue;
+  int64_t offset = 0;
+};
+Root root_of(const Graph& graph, ValueId value);
+
+// Only these run on a stream of their own, beside the compute stream.
+inline bool is_asynchronous(const Node& node) { return node.stream != Stream::kCompute; }
+
+// ---------------------------------------------------------------- the passes, in order
+
+// Cuts the layers into the chunks of `stage`. Errors: more than one stage, which comes with the distributed part.
+Result<std::vector<Graph>> cut_stages(Graph graph, const CompileOptions& options, int stage);
+// Appends the backward nodes of whatever depends on parameters.
+void differentiate(Graph& graph);
+// Clones, just before their first backward reader, the values that `mode` does not keep.
+void recompute(Graph& graph, Recompute mode);
+// Moves gradients of weights, and the clones that feed only them, to Phase::kWeight.
+void split_weights(Graph& graph);
+// Rewrites coarse nodes for the mesh. Errors: context parallelism, which comes with the distributed part.
+Result<void> lower(Graph& graph, const CompileOptions& options);
+// Buckets, buffers, reductions, hoisting. Errors: ZeRO stages that come with the distributed part.
+Result<void> shard_data(Draft& draft);
+// The nodes of finish.
+void add_optimizer(Draft& draft);
+// Replaces patterns by what the targets offer, weights by packed copies; drops derived buffers that nobody reads.
+void fuse(Draft& draft);
+// One entry of a stage's schedule.
+struct Work {
+  Phase phase = Phase::kForward;
+  int chunk = 0;
+  int micro_batch = 0;
+  bool operator==(const Work&) const = default;
+};
+// The order of work of `stage` of `stages` with `virtual_stages` chunks each and `micro_batches`; forward only unless
+// `backward`. Errors: an unknown schedule (the known ones are named), or one that comes with the distributed part.
+Result<std::vector<Work>> timeline(std::string_view schedule, int stages, int virtual_stages, int micro_batches,
+                                   int stage, bool backward);
+// True where the schedule runs weight gradients as a phase of their own.
+bool has_weight_phase(std::string_view schedule);
+// Segments with their instructions and ids, and the timeline.
+Result<void> make_schedule(Draft& draft);
+// Fills waits and joins: what each instruction must wait for.
+void plan_waits(Draft& draft);
+// Slots, scratch, addresses, totals.
+void plan_memory(Draft& draft);
+// The greatest sum of live activation bytes when every invocation of the timeline is laid end to end.
+int64_t unrolled_live_bytes(const Draft& draft);
+// Proves the plan. Errors: a sentence for the first thing that is wrong.
+Result<void> verify(const Program& program);
+// Over all stages of a step: every send meets one receive of the same bytes.
+Result<void> verify_transfers(std::span<const Program> stages);
+
+}  // namespace ingot::graph

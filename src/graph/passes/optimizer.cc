@@ -1,0 +1,139 @@
+#include <fmt/format.h>
+
+#include "graph/passes/draft.h"
+
+namespace ingot::graph {
+namespace {
+
+class Optimizer {
+ public:
+  explicit Optimizer(Draft& draft) : draft_(draft), graph_(draft.finish_graph()) {}
+
+  void run() {
+    const bool trains = draft_.options.purpose == Purpose::kTrain;
+    sums_ = whole(draft_.sums, Role::kState);
+    scalars_ = whole(draft_.scalars, Role::kState);
+    step_ = whole(draft_.step, Role::kData);
+    if (trains)
+      for (const Bucket& bucket : draft_.buckets) add_norm(bucket);
+    const Mesh& mesh = draft_.options.layout.mesh;
+    if (mesh.world() > 1) {
+      Node reduce = node(Op::kAllReduce, -1, {sums_}, {sums_});
+      reduce.attributes.group = kWorldMask;
+      reduce.attributes.group_size = mesh.world();
+      graph_.nodes.push_back(std::move(reduce));
+    }
+    Node control = node(Op::kControl, -1, {sums_, scalars_, step_}, {sums_, scalars_});
+    control.attributes.clip = trains ? draft_.options.optimizer.clip : 0;
+    control.attributes.update = trains;
+    graph_.nodes.push_back(std::move(control));
+    if (!trains) return;
+    if (draft_.options.update_on_second_target) {
+      update_elsewhere();
+    } else {
+      for (const Bucket& bucket : draft_.buckets) update(bucket, gradients_[index(bucket)], parameter(bucket), 0);
+    }
+  }
+
+ private:
+  static size_t index(const Bucket& bucket) { return static_cast<size_t>(bucket.id); }
+  const BucketBuffers& buffers(const Bucket& bucket) const { return draft_.bucket_buffers[index(bucket)]; }
+
+  ValueId whole(int buffer, Role role) {
+    const BufferPlan& plan = draft_.buffers[static_cast<size_t>(buffer)];
+    Value value;
+    value.name = plan.name;
+    value.logical = value.stored = Shape{plan.elements};
+    value.dtype = plan.dtype;
+    value.role = role;
+    value.buffer = buffer;
+    value.space = plan.memory;
+    return graph_.add_value(std::move(value));
+  }
+
+  static Node node(Op op, int layer, std::vector<ValueId> inputs, std::vector<ValueId> outputs) {
+    Node result;
+    result.op = op;
+    result.phase = Phase::kFinish;
+    result.layer = layer;
+    result.inputs = std::move(inputs);
+    result.outputs = std::move(outputs);
+    return result;
+  }
+
+  void add_norm(const Bucket& bucket) {
+    gradients_.push_back(whole(buffers(bucket).gradient, Role::kState));
+    Node squares = node(Op::kSumSquares, bucket.layer, {gradients_.back()}, {sums_});
+    squares.attributes.weight = bucket.norm_weight;
+    graph_.nodes.push_back(std::move(squares));
+  }
+
+  ValueId parameter(const Bucket& bucket) { return whole(buffers(bucket).parameter, Role::kState); }
+
+  void update(const Bucket& bucket, ValueId gradient, ValueId parameter, uint8_t target) {
+    const ValueId first = whole(buffers(bucket).first_moment, Role::kState);
+    const ValueId second = whole(buffers(bucket).second_moment, Role::kState);
+    Node adamw = node(Op::kAdamW, bucket.layer, {gradient, scalars_, step_, parameter, first, second},
+                      {parameter, first, second});
+    const OptimizerOptions& options = draft_.options.optimizer;
+    adamw.attributes.beta1 = options.beta1;
+    adamw.attributes.beta2 = options.beta2;
+    adamw.attributes.epsilon = options.epsilon;
+    adamw.attributes.weight_decay = bucket.decay ? options.weight_decay : 0;
+    adamw.attributes.learning_rate_factor = bucket.learning_rate_factor;
+    adamw.target = target;
+    graph_.nodes.push_back(std::move(adamw));
+  }
+
+  // A copy of `from` in the other target's staging memory.
+  ValueId copy_down(ValueId from, int layer) {
+    Value value = graph_.value(from);
+    value.name += ".staged";
+    value.role = Role::kActivation;
+    value.buffer = -1;
+    value.buffer_offset = 0;
+    value.space = draft_.options.targets[1]->space;
+    const ValueId staged = graph_.add_value(std::move(value));
+    Node copy = node(Op::kCopy, layer, {from}, {staged});
+    copy.stream = Stream::kTransfer;
+    graph_.nodes.push_back(std::move(copy));
+    return staged;
+  }
+
+  // Bucket i + 1 comes down while bucket i is updated; two staging slots fall out of the lifetimes.
+  void update_elsewhere() {
+    struct Staged {
+      ValueId gradient, parameter, home;
+    };
+    const auto down = [&](const Bucket& bucket) {
+      const ValueId home = parameter(bucket);
+      const ValueId gradient = copy_down(gradients_[index(bucket)], bucket.layer);
+      return Staged{gradient, copy_down(home, bucket.layer), home};
+    };
+    scalars_ = copy_down(scalars_, -1);
+    step_ = copy_down(step_, -1);
+    if (draft_.buckets.empty()) return;
+    Staged next = down(draft_.buckets.front());
+    for (size_t b = 0; b < draft_.buckets.size(); ++b) {
+      const Staged now = next;
+      if (b + 1 < draft_.buckets.size()) next = down(draft_.buckets[b + 1]);
+      update(draft_.buckets[b], now.gradient, now.parameter, 1);
+      Node copy = node(Op::kCopy, draft_.buckets[b].layer, {now.parameter}, {now.home});
+      copy.stream = Stream::kTransfer;
+      graph_.nodes.push_back(std::move(copy));
+    }
+  }
+
+  Draft& draft_;
+  Graph& graph_;
+  ValueId sums_ = kNoValue, scalars_ = kNoValue, step_ = kNoValue;
+  std::vector<ValueId> gradients_;
+};
+
+}  // namespace
+
+void add_optimizer(Draft& draft) {
+  if (draft.options.purpose != Purpose::kDecode) Optimizer(draft).run();
+}
+
+}  // namespace ingot::graph

@@ -1,0 +1,496 @@
+// Proves a plan from its instructions and addresses alone: it knows nothing of how waits, lifetimes and slots were
+// chosen. Each check ends in a sentence.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "graph/ops.h"
+#include "graph/passes/draft.h"
+
+namespace ingot::graph {
+namespace {
+
+constexpr size_t kWindow = 2;
+constexpr int kStreams = 4;
+
+// Who wrote each byte of an area last.
+class Ownership {
+ public:
+  void write(int64_t begin, int64_t end, int owner) {
+    split(begin);
+    split(end);
+    pieces_.erase(pieces_.lower_bound(begin), pieces_.lower_bound(end));
+    pieces_[begin] = {end, owner};
+  }
+
+  bool owned(int64_t begin, int64_t end, int owner) const {
+    auto piece = pieces_.upper_bound(begin);
+    if (piece == pieces_.begin()) return false;
+    --piece;
+    for (int64_t at = begin; at < end; ++piece) {
+      if (piece == pieces_.end() || piece->first > at || piece->second.end <= at || piece->second.owner != owner)
+        return false;
+      at = piece->second.end;
+    }
+    return true;
+  }
+
+ private:
+  struct Piece {
+    int64_t end = 0;
+    int owner = -1;
+  };
+
+  void split(int64_t at) {
+    auto piece = pieces_.lower_bound(at);
+    if (piece == pieces_.begin()) return;
+    --piece;
+    if (piece->second.end <= at) return;
+    pieces_[at] = piece->second;
+    piece->second.end = at;
+  }
+
+  std::map<int64_t, Piece> pieces_;
+};
+
+// One operand as bytes of an area. `area` tells buffers, slot classes, scratch and staging apart.
+struct Bytes {
+  int area = 0;
+  int64_t begin = 0, end = 0;
+  bool overlaps(const Bytes& other) const {
+    return area == other.area && begin < other.end && other.begin < end;
+  }
+};
+
+bool is_slot(Space space) { return static_cast<int>(space) >= kFirstSlotSpace; }
+bool is_buffer(Space space) { return space <= Space::kInput; }
+
+struct Running {
+  int id = 0;
+  Stream stream = Stream::kDp;
+  std::vector<Bytes> reads, writes;
+  bool local = false;            // touches scratch, staging or slots: must end with its segment
+};
+
+class Verification {
+ public:
+  explicit Verification(const Program& program) : program_(program), code_(*program.code) {}
+
+  Result<void> run() {
+    for (const Segment& segment : code_.segments) INGOT_TRY_VOID(check_segment(segment));
+    INGOT_TRY_VOID(check_derived());
+    INGOT_TRY_VOID(check_slot_layout());
+    INGOT_TRY_VOID(check_slot_owners());
+    INGOT_TRY_VOID(check_gradients());
+    INGOT_TRY_VOID(check_asynchronous());
+    return check_transfers();
+  }
+
+ private:
+  const Graph& graph_of(const Segment& segment) const { return code_.chunks[static_cast<size_t>(segment.chunk)]; }
+  const Node& node_of(const Segment& segment, const Instruction& instruction) const {
+    return graph_of(segment).nodes[static_cast<size_t>(instruction.node)];
+  }
+  const Segment& segment_of(const Invocation& invocation) const {
+    return code_.segments[static_cast<size_t>(invocation.segment)];
+  }
+
+  std::string name(const Segment& segment, const Instruction& instruction) const {
+    return fmt::format("{}[{}] #{} {}", name_of(segment.phase), segment.chunk, instruction.id,
+                       info(node_of(segment, instruction).op).name);
+  }
+
+  static Error wrong(std::string sentence) { return invalid("The plan is wrong: " + std::move(sentence) + "."); }
+
+  Bytes bytes_of(const Graph& graph, const Operand& operand) const {
+    const int area = is_buffer(operand.space) ? kSpaceCount + operand.buffer : static_cast<int>(operand.space);
+    return {area, operand.offset, operand.offset + graph.value(operand.value).bytes()};
+  }
+
+  Bytes workspace_of(const Segment& segment, const Instruction& instruction) const {
+    const Target* target = program_.targets[node_of(segment, instruction).target];
+    const bool staged = target->space != program_.targets[0]->space;
+    return {static_cast<int>(staged ? Space::kStaging : Space::kScratch), instruction.workspace_offset,
+            instruction.workspace_offset + instruction.workspace_bytes};
+  }
+
+  int64_t area_bytes(const Segment& segment, const Operand& operand) const {
+    if (is_buffer(operand.space)) {
+      const BufferPlan& buffer = code_.buffers[static_cast<size_t>(operand.buffer)];
+      return buffer.micro_batch_elements > 0 ? buffer.micro_batch_bytes() : buffer.bytes();
+    }
+    if (operand.space == Space::kScratch) return std::min(segment.scratch_bytes, program_.memory.scratch);
+    if (operand.space == Space::kStaging) return std::min(segment.staging_bytes, program_.memory.staging);
+    return program_.pools[static_cast<size_t>(operand.space) - kFirstSlotSpace].slot_bytes;
+  }
+
+  // ---- one segment: bounds, and every read of scratch sees what its value wrote
+
+  Result<void> check_bounds(const Segment& segment, const Instruction& instruction, const Operand& operand) const {
+    const Graph& graph = graph_of(segment);
+    const Value& value = graph.value(operand.value);
+    const Bytes bytes = bytes_of(graph, operand);
+    if (is_buffer(operand.space)) {
+      if (operand.buffer < 0 || operand.buffer >= static_cast<int>(code_.buffers.size()) ||
+          code_.buffers[static_cast<size_t>(operand.buffer)].space != operand.space)
+        return wrong(fmt::format("{} takes {} from a {} buffer that is not there", name(segment, instruction),
+                                 value.name, name_of(operand.space)));
+    }
+    if (bytes.begin < 0 || bytes.end > area_bytes(segment, operand))
+      return wrong(fmt::format("{} takes {} from bytes {} to {} of {} bytes of {}", name(segment, instruction),
+                               value.name, bytes.begin, bytes.end, area_bytes(segment, operand),
+                               name_of(operand.space)));
+    return {};
+  }
+
+  Result<void> check_segment(const Segment& segment) {
+    std::map<int, Ownership> areas;  // scratch, staging
+    std::vector<When> written_when(graph_of(segment).values.size(), When::kAlways);
+    for (const Instruction& instruction : segment.instructions) {
+      const Node& node = node_of(segment, instruction);
+      if (instruction.inputs.size() != node.inputs.size() || instruction.outputs.size() != node.outputs.size())
+        return wrong(name(segment, instruction) + " has other operands than its node");
+      for (const Operand& operand : instruction.inputs) {
+        INGOT_TRY_VOID(check_bounds(segment, instruction, operand));
+        INGOT_TRY_VOID(check_read(segment, instruction, operand, areas, written_when));
+      }
+      if (instruction.workspace_bytes > 0) {
+        const Bytes bytes = workspace_of(segment, instruction);
+        const bool staged = bytes.area == static_cast<int>(Space::kStaging);
+        if (bytes.begin < 0 || bytes.end > (staged ? segment.staging_bytes : segment.scratch_bytes))
+          return wrong(name(segment, instruction) + " has a workspace outside its area");
+        for (const Operand& operand : instruction.inputs)
+          if (bytes_of(graph_of(segment), operand).overlaps(bytes))
+            return wrong(name(segment, instruction) + " has its workspace on its own input");
+        areas[bytes.area].write(bytes.begin, bytes.end, -2 - instruction.id);
+      }
+      for (const Operand& operand : instruction.outputs) {
+        INGOT_TRY_VOID(check_bounds(segment, instruction, operand));
+        INGOT_TRY_VOID(check_write(segment, instruction, operand));
+        const Bytes bytes = bytes_of(graph_of(segment), operand);
+        const ValueId root = root_of(graph_of(segment), operand.value).value;
+        written_when[static_cast<size_t>(root)] = node.when;
+        if (operand.space == Space::kScratch || operand.space == Space::kStaging)
+          areas[bytes.area].write(bytes.begin, bytes.end, root);
+      }
+    }
+    return {};
+  }
+
+  Result<void> check_read(const Segment& segment, const Instruction& instruction, const Operand& operand,
+                          std::map<int, Ownership>& areas, const std::vector<When>& written_when) const {
+    if (operand.space != Space::kScratch && operand.space != Space::kStaging) return {};
+    const Bytes bytes = bytes_of(graph_of(segment), operand);
+    const ValueId root = root_of(graph_of(segment), operand.value).value;
+    const std::string& value = graph_of(segment).value(operand.value).name;
+    if (!areas[bytes.area].owned(bytes.begin, bytes.end, root))
+      return wrong(fmt::format("{} reads {}, whose bytes were not written or were overwritten",
+                               name(segment, instruction), value));
+    const When written = written_when[static_cast<size_t>(root)];
+    if (written != When::kAlways && written != node_of(segment, instruction).when)
+      return wrong(fmt::format("{} reads {}, which is not written in every micro-batch", name(segment, instruction),
+                               value));
+    return {};
+  }
+
+  // Outputs of one instruction may share bytes with each other, its inputs or its workspace only where they are one value.
+  Result<void> check_write(const Segment& segment, const Instruction& instruction, const Operand& output) const {
+    const Graph& graph = graph_of(segment);
+    const Bytes bytes = bytes_of(graph, output);
+    const ValueId root = root_of(graph, output.value).value;
+    const auto clashes = [&](const Operand& other) {
+      return root_of(graph, other.value).value != root && !is_buffer(other.space) &&
+             bytes.overlaps(bytes_of(graph, other));
+    };
+    if (std::ranges::any_of(instruction.inputs, clashes) || std::ranges::any_of(instruction.outputs, clashes) ||
+        (instruction.workspace_bytes > 0 && bytes.overlaps(workspace_of(segment, instruction))))
+      return wrong(fmt::format("{} writes {} over another operand of its own", name(segment, instruction),
+                               graph.value(output.value).name));
+    return {};
+  }
+
+  // ---- derived buffers: written by begin before anything reads them
+
+  Result<void> check_derived() const {
+    std::set<int> written;
+    const auto check = [&](const Segment& segment) -> Result<void> {
+      for (const Instruction& instruction : segment.instructions) {
+        for (const Operand& input : instruction.inputs)
+          if (input.space == Space::kDerived && !written.contains(input.buffer))
+            return wrong(fmt::format("{} reads {}, which begin does not make", name(segment, instruction),
+                                     code_.buffers[static_cast<size_t>(input.buffer)].name));
+        if (segment.phase == Phase::kBegin)
+          for (const Operand& output : instruction.outputs) written.insert(output.buffer);
+      }
+      return {};
+    };
+    if (program_.begin_segment >= 0)
+      INGOT_TRY_VOID(check(code_.segments[static_cast<size_t>(program_.begin_segment)]));
+    for (const Segment& segment : code_.segments)
+      if (segment.phase != Phase::kBegin) INGOT_TRY_VOID(check(segment));
+    return {};
+  }
+
+  // ---- slots
+
+  struct Resident {
+    Bytes bytes;
+    ValueId root = kNoValue;
+    const Segment* written = nullptr;
+  };
+
+  // Values of a chunk never share bytes of a slot, and each is written before it is read.
+  Result<void> check_slot_layout() const {
+    for (int chunk = 0; chunk < static_cast<int>(code_.chunks.size()); ++chunk) {
+      std::map<ValueId, Resident> residents;
+      for (const Segment& segment : code_.segments) {
+        if (segment.chunk != chunk) continue;
+        for (const Instruction& instruction : segment.instructions)
+          INGOT_TRY_VOID(check_residents(segment, instruction, residents));
+      }
+      std::vector<Resident> sorted;
+      for (const auto& [root, resident] : residents) sorted.push_back(resident);
+      std::ranges::sort(sorted, {}, [](const Resident& r) { return std::pair(r.bytes.area, r.bytes.begin); });
+      for (size_t i = 1; i < sorted.size(); ++i)
+        if (sorted[i].bytes.overlaps(sorted[i - 1].bytes))
+          return wrong(fmt::format("{} and {} share bytes of a slot",
+                                   code_.chunks[static_cast<size_t>(chunk)].value(sorted[i - 1].root).name,
+                                   code_.chunks[static_cast<size_t>(chunk)].value(sorted[i].root).name));
+    }
+    return {};
+  }
+
+  Result<void> check_residents(const Segment& segment, const Instruction& instruction,
+                               std::map<ValueId, Resident>& residents) const {
+    const Graph& graph = graph_of(segment);
+    for (const Operand& input : instruction.inputs) {
+      if (!is_slot(input.space) || input.space == Space::kInForward || input.space == Space::kInBackward) continue;
+      if (!residents.contains(root_of(graph, input.value).value))
+        return wrong(fmt::format("{} reads {} from a slot before it was written", name(segment, instruction),
+                                 graph.value(input.value).name));
+    }
+    for (const Operand& output : instruction.outputs) {
+      if (!is_slot(output.space)) continue;
+      const Root root = root_of(graph, output.value);
+      const int64_t base = output.offset - root.offset;
+      const Bytes bytes{static_cast<int>(output.space), base, base + graph.value(root.value).bytes()};
+      const auto [resident, added] = residents.emplace(root.value, Resident{bytes, root.value, &segment});
+      if (!added && resident->second.bytes.begin != base)
+        return wrong(fmt::format("{} writes {} to another place than before", name(segment, instruction),
+                                 graph.value(output.value).name));
+    }
+    return {};
+  }
+
+  // Over the timeline: an invocation finds its own micro-batch in each slot that it reads.
+  Result<void> check_slot_owners() const {
+    std::map<std::pair<size_t, int>, std::pair<int, int>> owner;
+    std::map<std::tuple<int, int, size_t>, bool> filled;
+    std::vector<std::array<bool, kSlotClasses>> reads(code_.segments.size()), writes(code_.segments.size());
+    for (size_t s = 0; s < code_.segments.size(); ++s)
+      for (const Instruction& instruction : code_.segments[s].instructions) {
+        for (const Operand& operand : instruction.inputs)
+          if (is_slot(operand.space)) reads[s][static_cast<size_t>(operand.space) - kFirstSlotSpace] = true;
+        for (const Operand& operand : instruction.outputs)
+          if (is_slot(operand.space)) writes[s][static_cast<size_t>(operand.space) - kFirstSlotSpace] = true;
+      }
+    for (const Invocation& invocation : program_.timeline) {
+      const Segment& segment = segment_of(invocation);
+      const std::pair<int, int> self{segment.chunk, invocation.micro_batch};
+      for (size_t c = 0; c < kSlotClasses; ++c) {
+        const auto s = static_cast<size_t>(invocation.segment);
+        if (!reads[s][c] && !writes[s][c]) continue;
+        const int slot = invocation.slot[c];
+        const std::string where = fmt::format("{}[{}] mb {}", name_of(segment.phase), segment.chunk,
+                                              invocation.micro_batch);
+        if (slot < 0 || slot >= program_.pools[c].slots)
+          return wrong(fmt::format("{} has slot {} of {} of class {}", where, slot, program_.pools[c].slots,
+                                   name_of(static_cast<Space>(c + kFirstSlotSpace))));
+        const auto found = owner.find({c, slot});
+        const bool fresh = !filled[{segment.chunk, invocation.micro_batch, c}];
+        if (fresh) {
+          owner[{c, slot}] = self;
+          filled[{segment.chunk, invocation.micro_batch, c}] = true;
+        } else if (found == owner.end() || found->second != self) {
+          return wrong(fmt::format("{} finds another micro-batch in its slot of class {}", where,
+                                   name_of(static_cast<Space>(c + kFirstSlotSpace))));
+        }
+      }
+    }
+    return {};
+  }
+
+  // ---- gradients: overwritten once in the first micro-batch, then added to
+
+  Result<void> check_gradients() const {
+    std::set<std::pair<int, int64_t>> written;  // buffer, offset
+    std::set<int> visited;
+    for (const Invocation& invocation : program_.timeline) {
+      if (!visited.insert(invocation.segment).second) continue;
+      const Segment& segment = segment_of(invocation);
+      for (const Instruction& instruction : segment.instructions) {
+        const Node& node = node_of(segment, instruction);
+        for (const Operand& output : instruction.outputs) {
+          if (graph_of(segment).value(output.value).role != Role::kGradient) continue;
+          const bool fresh = written.insert({output.buffer, output.offset}).second;
+          const bool overwrites = node.zero_first || node.op == Op::kZero;
+          if (fresh != overwrites)
+            return wrong(fmt::format("{} {} {}", name(segment, instruction),
+                                     fresh ? "adds to a gradient left from the step before:"
+                                           : "overwrites a gradient of this step:",
+                                     graph_of(segment).value(output.value).name));
+        }
+      }
+    }
+    return {};
+  }
+
+  // ---- asynchronous instructions
+
+  static bool runs(const Node& node, const Invocation& invocation) {
+    return node.when == When::kAlways || (node.when == When::kFirst && invocation.first) ||
+           (node.when == When::kLast && invocation.last);
+  }
+
+  Result<void> check_asynchronous() const {
+    std::vector<Running> running;
+    std::set<std::tuple<int, bool, bool>> proved;
+    Invocation begin;
+    begin.segment = program_.begin_segment;
+    if (begin.segment >= 0) INGOT_TRY_VOID(walk(begin, running));
+    for (const Invocation& invocation : program_.timeline) {
+      const bool clean = running.empty();
+      if (clean && proved.contains({invocation.segment, invocation.first, invocation.last})) continue;
+      INGOT_TRY_VOID(walk(invocation, running));
+      if (clean) proved.insert({invocation.segment, invocation.first, invocation.last});
+    }
+    if (!running.empty()) return wrong(fmt::format("#{} still runs when the step ends", running.front().id));
+    return {};
+  }
+
+  // A stream works in order: waiting for one is waiting for all before it.
+  static void finish(std::vector<Running>& running, int id) {
+    const auto found = std::ranges::find(running, id, &Running::id);
+    if (found == running.end()) return;
+    const Stream stream = found->stream;
+    bool passed = false;
+    std::erase_if(running, [&](const Running& other) {
+      const bool done = !passed && other.stream == stream;
+      if (other.id == id) passed = true;
+      return done;
+    });
+  }
+
+  Result<void> walk(const Invocation& invocation, std::vector<Running>& running) const {
+    const Segment& segment = segment_of(invocation);
+    for (const Instruction& instruction : segment.instructions) {
+      const Node& node = node_of(segment, instruction);
+      if (!runs(node, invocation)) continue;
+      for (const int id : instruction.waits) finish(running, id);
+      if (running.empty() && !is_asynchronous(node)) continue;
+      Running self{instruction.id, node.stream, {}, {}, false};
+      describe_bytes(segment, instruction, self);
+      size_t outstanding = 0;
+      for (const Running& other : running) {
+        if (is_asynchronous(node) && other.stream == node.stream) {
+          ++outstanding;
+          continue;
+        }
+        if (touches(self.writes, other.reads) || touches(self.writes, other.writes) || touches(self.reads, other.writes))
+          return wrong(fmt::format("{} touches bytes of #{}, which may still be running", name(segment, instruction),
+                                   other.id));
+      }
+      if (!is_asynchronous(node)) continue;
+      if (outstanding >= kWindow)
+        return wrong(name(segment, instruction) + " is the third outstanding on its stream");
+      running.push_back(std::move(self));
+    }
+    for (const int id : segment.joins) finish(running, id);
+    for (const Running& other : running)
+      if (other.local)
+        return wrong(fmt::format("#{} may still touch scratch or slots after {}[{}]", other.id, name_of(segment.phase),
+                                 segment.chunk));
+    return {};
+  }
+
+  void describe_bytes(const Segment& segment, const Instruction& instruction, Running& self) const {
+    const Graph& graph = graph_of(segment);
+    for (const Operand& operand : instruction.inputs) self.reads.push_back(bytes_of(graph, operand));
+    for (const Operand& operand : instruction.outputs) self.writes.push_back(bytes_of(graph, operand));
+    if (instruction.workspace_bytes > 0) self.writes.push_back(workspace_of(segment, instruction));
+    const auto local = [](const Bytes& bytes) { return bytes.area < kSpaceCount; };
+    self.local = std::ranges::any_of(self.reads, local) || std::ranges::any_of(self.writes, local);
+  }
+
+  static bool touches(const std::vector<Bytes>& a, const std::vector<Bytes>& b) {
+    return std::ranges::any_of(
+        a, [&](const Bytes& x) { return std::ranges::any_of(b, [&](const Bytes& y) { return x.overlaps(y); }); });
+  }
+
+  // ---- transfers of this stage
+
+  Result<void> check_transfers() const {
+    for (const Transfer& transfer : program_.transfers) {
+      const std::string where = fmt::format("{} #{} mb {}", transfer.send ? "send" : "receive", transfer.id,
+                                            transfer.micro_batch);
+      if (transfer.post < 0 || transfer.wait < transfer.post ||
+          transfer.wait > static_cast<int>(program_.timeline.size()))
+        return wrong(fmt::format("{} is posted at {} and awaited at {}", where, transfer.post, transfer.wait));
+      if (!is_slot(transfer.space)) return wrong(where + " does not lie in a slot");
+      const Pool& pool = program_.pools[static_cast<size_t>(transfer.space) - kFirstSlotSpace];
+      const int64_t bytes = code_.chunks[static_cast<size_t>(transfer.chunk)].value(transfer.value).bytes();
+      if (transfer.slot < 0 || transfer.slot >= pool.slots || transfer.offset + bytes > pool.slot_bytes)
+        return wrong(where + " lies outside its slot");
+    }
+    for (size_t i = 0; i < program_.transfers.size(); ++i)
+      for (size_t j = i + 1; j < program_.transfers.size(); ++j) {
+        const Transfer &a = program_.transfers[i], &b = program_.transfers[j];
+        const bool same_slot = a.space == b.space && a.slot == b.slot && a.offset == b.offset;
+        if (same_slot && a.post < b.wait && b.post < a.wait)
+          return wrong(fmt::format("transfers #{} and #{} use one slot at one time", a.id, b.id));
+      }
+    return {};
+  }
+
+  const Program& program_;
+  const StageCode& code_;
+};
+
+}  // namespace
+
+Result<void> verify(const Program& program) { return Verification(program).run(); }
+
+Result<void> verify_transfers(std::span<const Program> stages) {
+  using Key = std::tuple<int, int, int, int>;  // from, to, tag, micro-batch
+  std::map<Key, std::pair<int, int64_t>> sends, receives;
+  for (const Program& program : stages)
+    for (const Transfer& transfer : program.transfers) {
+      const int other = program.stage + transfer.peer;
+      const Key key = transfer.send ? Key{program.stage, other, transfer.tag, transfer.micro_batch}
+                                    : Key{other, program.stage, transfer.tag, transfer.micro_batch};
+      const int64_t bytes = program.code->chunks[static_cast<size_t>(transfer.chunk)].value(transfer.value).bytes();
+      auto& side = transfer.send ? sends : receives;
+      if (!side.emplace(key, std::pair(transfer.id, bytes)).second)
+        return invalid(fmt::format("The plan is wrong: stage {} makes transfer #{} twice.", program.stage, transfer.id));
+    }
+  const auto unmet = [](const Key& key, int id, std::string_view what) {
+    return invalid(fmt::format("The plan is wrong: {} #{} from stage {} to {} (tag {}, mb {}) meets nothing.", what, id,
+                               std::get<0>(key), std::get<1>(key), std::get<2>(key), std::get<3>(key)));
+  };
+  for (const auto& [key, receive] : receives)
+    if (!sends.contains(key)) return unmet(key, receive.first, "receive");
+  for (const auto& [key, send] : sends) {
+    const auto found = receives.find(key);
+    if (found == receives.end()) return unmet(key, send.first, "send");
+    if (found->second.second != send.second)
+      return invalid(fmt::format("The plan is wrong: send #{} has {} bytes, its receive #{} {}.", send.first, send.second,
+                                 found->second.first, found->second.second));
+  }
+  return {};
+}
+
+}  // namespace ingot::graph

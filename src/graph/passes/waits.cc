@@ -1,0 +1,143 @@
+#include <algorithm>
+#include <deque>
+
+#include "graph/passes/draft.h"
+
+namespace ingot::graph {
+namespace {
+
+constexpr size_t kWindow = 2;  // outstanding asynchronous instructions of a stream
+constexpr size_t kStreams = 4;
+
+// The bytes that an operand names, so far as they can be compared before memory is planned: a root value of a chunk, or
+// a stretch of a persistent buffer.
+struct Touch {
+  int buffer = -1;
+  ValueId root = kNoValue;
+  int64_t begin = 0, end = 0;
+
+  bool overlaps(const Touch& other) const {
+    if (buffer >= 0 || other.buffer >= 0) return buffer == other.buffer && begin < other.end && other.begin < end;
+    return root == other.root;
+  }
+};
+
+struct Touches {
+  std::vector<Touch> reads, writes;
+};
+
+Touch touch_of(const Graph& graph, ValueId id) {
+  const Root root = root_of(graph, id);
+  const Value& base = graph.value(root.value);
+  Touch touch{base.buffer, root.value, 0, 0};
+  if (base.buffer >= 0) {
+    touch.begin = base.buffer_offset * tensor::size_of(base.dtype) + root.offset;
+    touch.end = touch.begin + graph.value(id).bytes();
+  }
+  return touch;
+}
+
+Touches touches_of(const Graph& graph, const Node& node) {
+  Touches touches;
+  for (const ValueId id : node.inputs) touches.reads.push_back(touch_of(graph, id));
+  for (const ValueId id : node.outputs) touches.writes.push_back(touch_of(graph, id));
+  return touches;
+}
+
+bool any_overlap(const std::vector<Touch>& a, const std::vector<Touch>& b) {
+  return std::ranges::any_of(
+      a, [&](const Touch& x) { return std::ranges::any_of(b, [&](const Touch& y) { return x.overlaps(y); }); });
+}
+
+bool conflict(const Touches& a, const Touches& b) {
+  return any_overlap(a.writes, b.writes) || any_overlap(a.writes, b.reads) || any_overlap(a.reads, b.writes);
+}
+
+struct Outstanding {
+  int id = 0;
+  Stream stream = Stream::kDp;
+  bool persistent = false;       // touches persistent buffers only, in the last micro-batch: may outlive its segment
+  Touches touches;
+};
+
+class WaitPlanning {
+ public:
+  explicit WaitPlanning(Draft& draft) : draft_(draft) {}
+
+  void run() {
+    // Ids count begin first, then chunk by chunk, finish last: what one segment leaves running, later ones wait for.
+    for (size_t s = 0; s < draft_.segments.size(); ++s) {
+      const bool ends = static_cast<int>(s) == draft_.finish_segment || static_cast<int>(s) == draft_.begin_segment;
+      plan_segment(draft_.segments[s], ends);
+    }
+  }
+
+ private:
+  void plan_segment(Segment& segment, bool join_all) {
+    const Graph& graph = draft_.chunks[static_cast<size_t>(segment.chunk)];
+    for (Instruction& instruction : segment.instructions) {
+      const Node& node = graph.nodes[static_cast<size_t>(instruction.node)];
+      if (running_.empty() && !is_asynchronous(node)) continue;
+      Touches touches = touches_of(graph, node);
+      plan_instruction(instruction, node, touches);
+      if (!is_asynchronous(node)) continue;
+      Outstanding started{instruction.id, node.stream, false, std::move(touches)};
+      started.persistent = node.when == When::kLast && only_persistent(started.touches);
+      running_.push_back(std::move(started));
+    }
+    join(segment, join_all);
+  }
+
+  static bool only_persistent(const Touches& touches) {
+    const auto persistent = [](const Touch& touch) { return touch.buffer >= 0; };
+    return std::ranges::all_of(touches.reads, persistent) && std::ranges::all_of(touches.writes, persistent);
+  }
+
+  void plan_instruction(Instruction& instruction, const Node& node, const Touches& touches) {
+    std::array<int, kStreams> last_wait;  // per stream: index in running_ up to which all is awaited
+    last_wait.fill(-1);
+    size_t on_stream = 0;
+    for (const Outstanding& other : running_) on_stream += other.stream == node.stream ? 1 : 0;
+    size_t passed = 0;
+    for (size_t i = 0; i < running_.size(); ++i) {
+      const Outstanding& other = running_[i];
+      const bool same = is_asynchronous(node) && other.stream == node.stream;
+      const bool window = same && on_stream - passed++ >= kWindow;
+      // On one stream order is kept anyway.
+      if (window || (!same && conflict(other.touches, touches)))
+        last_wait[static_cast<size_t>(other.stream)] = static_cast<int>(i);
+    }
+    for (size_t stream = 0; stream < kStreams; ++stream)
+      if (last_wait[stream] >= 0) instruction.waits.push_back(running_[static_cast<size_t>(last_wait[stream])].id);
+    // A stream works in order: what is before the awaited one is done too.
+    size_t index = 0;
+    std::erase_if(running_, [&](const Outstanding& other) {
+      return static_cast<int>(index++) <= last_wait[static_cast<size_t>(other.stream)];
+    });
+    std::ranges::sort(instruction.waits);
+  }
+
+  void join(Segment& segment, bool all) {
+    std::deque<Outstanding> carried;
+    for (Outstanding& other : running_) {
+      const bool later_joined = std::ranges::any_of(running_, [&](const Outstanding& next) {
+        return next.stream == other.stream && next.id > other.id && (all || !next.persistent);
+      });
+      if (!all && other.persistent && !later_joined) {
+        carried.push_back(std::move(other));
+      } else if (!later_joined) {
+        segment.joins.push_back(other.id);
+      }
+    }
+    running_ = std::move(carried);
+  }
+
+  Draft& draft_;
+  std::deque<Outstanding> running_;
+};
+
+}  // namespace
+
+void plan_waits(Draft& draft) { WaitPlanning(draft).run(); }
+
+}  // namespace ingot::graph
