@@ -251,24 +251,38 @@ HWY_EXPORT(pack48_f32);
 HWY_EXPORT(pack48_bf16);
 
 namespace {
-const ProductKernels kF32Products{
-    [](const ProductTile& t) { HWY_DYNAMIC_DISPATCH(product_f32)
-                               (t); },
-    [](const GradientTile& t) { HWY_DYNAMIC_DISPATCH(gradient_f32)
-                                (t); },
-    [](const PanelPack& p, int64_t begin, int64_t end) { HWY_DYNAMIC_DISPATCH(pack8_f32)
-                                                         (p, begin, end); },
-    [](const PanelPack& p, int64_t begin, int64_t end) { HWY_DYNAMIC_DISPATCH(pack48_f32)
-                                                         (p, begin, end); }};
-const ProductKernels kBf16Products{
-    [](const ProductTile& t) { HWY_DYNAMIC_DISPATCH(product_bf16)
-                               (t); },
-    [](const GradientTile& t) { HWY_DYNAMIC_DISPATCH(gradient_bf16)
-                                (t); },
-    [](const PanelPack& p, int64_t begin, int64_t end) { HWY_DYNAMIC_DISPATCH(pack8_bf16)
-                                                         (p, begin, end); },
-    [](const PanelPack& p, int64_t begin, int64_t end) { HWY_DYNAMIC_DISPATCH(pack48_bf16)
-                                                         (p, begin, end); }};
+const ProductKernels kF32Products{[](const ProductTile& t) {
+                                    HWY_DYNAMIC_DISPATCH(product_f32)
+                                    (t);
+                                  },
+                                  [](const GradientTile& t) {
+                                    HWY_DYNAMIC_DISPATCH(gradient_f32)
+                                    (t);
+                                  },
+                                  [](const PanelPack& p, int64_t begin, int64_t end) {
+                                    HWY_DYNAMIC_DISPATCH(pack8_f32)
+                                    (p, begin, end);
+                                  },
+                                  [](const PanelPack& p, int64_t begin, int64_t end) {
+                                    HWY_DYNAMIC_DISPATCH(pack48_f32)
+                                    (p, begin, end);
+                                  }};
+const ProductKernels kBf16Products{[](const ProductTile& t) {
+                                     HWY_DYNAMIC_DISPATCH(product_bf16)
+                                     (t);
+                                   },
+                                   [](const GradientTile& t) {
+                                     HWY_DYNAMIC_DISPATCH(gradient_bf16)
+                                     (t);
+                                   },
+                                   [](const PanelPack& p, int64_t begin, int64_t end) {
+                                     HWY_DYNAMIC_DISPATCH(pack8_bf16)
+                                     (p, begin, end);
+                                   },
+                                   [](const PanelPack& p, int64_t begin, int64_t end) {
+                                     HWY_DYNAMIC_DISPATCH(pack48_bf16)
+                                     (p, begin, end);
+                                   }};
 }  // namespace
 
 const ProductKernels& portable_products(bool bf16) { return bf16 ? kBf16Products : kF32Products; }
