@@ -1,6 +1,7 @@
 #pragma once
 // Result<T>: the value of an operation that can fail, or an Error with a code and a sentence. Spelled as
-// std::expected, which g++ 12 has only in C++23. Context is added on the way up; the code says what a caller may do.
+// std::expected, which g++ 12 has only in C++23. Context is added on the way up; the code says what a caller
+// may do.
 //
 //   Result<Config> load(const std::string& path) {
 //     INGOT_TRY(std::string text, read_file(path));           // returns the error as it is
@@ -43,8 +44,10 @@ inline Error io_error(std::string message) { return {ErrorCode::kIo, std::move(m
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT(google-explicit-constructor)
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
+  Result(T value)
+      : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(Error error)
+      : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
   bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }
@@ -112,14 +115,15 @@ class [[nodiscard]] Result<void> {
 #define INGOT_CONCAT(a, b) INGOT_CONCAT_INNER(a, b)
 
 // INGOT_TRY(declaration, expression): declares the value, or returns the error from the enclosing function.
-#define INGOT_TRY(declaration, expression) INGOT_TRY_NAMED(INGOT_CONCAT(result_, __LINE__), declaration, expression)
-#define INGOT_TRY_NAMED(name, declaration, expression)  \
-  auto name = (expression);                             \
-  if (!name) return std::move(name).take_error();       \
+#define INGOT_TRY(declaration, expression) \
+  INGOT_TRY_NAMED(INGOT_CONCAT(result_, __LINE__), declaration, expression)
+#define INGOT_TRY_NAMED(name, declaration, expression) \
+  auto name = (expression);                            \
+  if (!name) return std::move(name).take_error();      \
   declaration = std::move(name).value()
 
 // INGOT_TRY_VOID(expression): returns the error of a Result<void>, if any.
-#define INGOT_TRY_VOID(expression)                                                             \
-  do {                                                                                         \
-    if (auto result_ = (expression); !result_) return std::move(result_).take_error();         \
+#define INGOT_TRY_VOID(expression)                                                                 \
+  do {                                                                                             \
+    if (auto failed_try_ = (expression); !failed_try_) return std::move(failed_try_).take_error(); \
   } while (false)

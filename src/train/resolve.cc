@@ -1,0 +1,288 @@
+#include "train/resolve.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/units.h"
+#include "cost/flops.h"
+
+namespace ingot::train {
+namespace {
+
+// Efficiencies measured with this engine on two cores of Zen 4 (bench/step_bench); wider is better.
+constexpr std::array<ShapeRow, 9> kShapes = {{
+    {2, 64, 2, 0.10},
+    {4, 128, 4, 0.30},
+    {4, 192, 6, 0.35},
+    {6, 256, 8, 0.42},
+    {6, 384, 6, 0.50},
+    {8, 512, 8, 0.58},
+    {12, 768, 12, 0.65},
+    {16, 1024, 16, 0.65},
+    {24, 1536, 24, 0.65},
+}};
+
+constexpr int64_t kAutoSeqLen = 256;
+constexpr int64_t kMicroBatchTokens = 4096;  // rows enough for full tiles, few enough for caches and memory
+constexpr double kBudgetShare = 0.9;         // of a time budget that steps may take
+
+int64_t seq_len_of(const spec::LoadedSpec& loaded, bool sized) {
+  return sized || loaded.is_set("data.seq_len") ? loaded.spec.data.seq_len : kAutoSeqLen;
+}
+
+double budget_seconds(const spec::RunSpec& spec) {
+  return spec.train.max_time.value_or(kDefaultMaxTimeSeconds);
+}
+
+bool has_step_budget(const spec::RunSpec& spec) { return spec.train.train_steps || spec.train.train_tokens; }
+
+struct ShapeChoice {
+  spec::ModelSpec model;
+  double tokens = 0;
+};
+
+spec::ModelSpec shaped(const spec::ModelSpec& base, const ShapeRow& row, int64_t vocab, int64_t positions) {
+  spec::ModelSpec model = base;
+  model.vocab_size = vocab;
+  model.max_positions = positions;
+  model.num_layers = row.layers;
+  model.hidden_size = row.hidden;
+  model.num_heads = row.heads;
+  model.num_kv_heads = model.head_dim = model.intermediate_size = 0;
+  model.tie_word_embeddings = true;  // most parameters of a small model would be the second table
+  spec::resolve_model(&model);
+  return model;
+}
+
+ShapeChoice choose_shape(const spec::RunSpec& spec, double flops_per_second, const DataFacts& data,
+                         int64_t seq_len) {
+  ShapeChoice best;
+  double best_loss = 0;
+  const auto unique = static_cast<double>(data.train_tokens);
+  for (const ShapeRow& row : kShapes) {
+    const spec::ModelSpec model = shaped(spec.model, row, data.vocab_size, seq_len);
+    const cost::ParameterCounts counts = cost::count_parameters(model);
+    const double flops = cost::flops_per_token(model, seq_len, cost::FlopConvention::kMfu);
+    double tokens = budget_seconds(spec) * kBudgetShare * flops_per_second * row.efficiency / flops;
+    if (spec.train.train_tokens) tokens = static_cast<double>(*spec.train.train_tokens);
+    const auto body = static_cast<double>(counts.total - counts.embedding - counts.position);
+    const double loss = ranking_loss(body, tokens, unique);
+    if (best.tokens == 0 || loss < best_loss) {
+      best = {model, tokens};
+      best_loss = loss;
+    }
+  }
+  return best;
+}
+
+// Samples of a step: some 1,500 steps for the budget, between 2,048 and 65,536 tokens.
+int64_t choose_global_batch(double tokens, int64_t seq_len) {
+  int64_t step_tokens = 2048;
+  while (step_tokens < 65536 && tokens / static_cast<double>(step_tokens * 2) >= 1500) step_tokens *= 2;
+  return std::max<int64_t>(1, step_tokens / seq_len);
+}
+
+int64_t choose_micro_batch(int64_t per_replica, int64_t seq_len, std::optional<int64_t> limit) {
+  int64_t best = 1;
+  for (int64_t candidate = 1; candidate <= per_replica; ++candidate) {
+    if (per_replica % candidate != 0 || candidate * seq_len > std::max(kMicroBatchTokens, seq_len)) continue;
+    if (limit && candidate > *limit) continue;
+    best = candidate;
+  }
+  return best;
+}
+
+graph::Precision choose_precision(const spec::RunSpec& spec, const MachineFacts& machine,
+                                  std::vector<Explanation>& explanations) {
+  if (spec.run.precision) {
+    return *spec.run.precision == spec::Precision::kBf16 ? graph::Precision::kBF16 : graph::Precision::kF32;
+  }
+  if (machine.fast_bf16) return graph::Precision::kBF16;
+  explanations.push_back({"precision", "fp32: this processor has no instructions for bf16 products"});
+  return graph::Precision::kF32;
+}
+
+LrSchedule schedule_of(const spec::RunSpec& spec, int64_t steps) {
+  LrSchedule schedule;
+  switch (spec.schedule.lr_schedule) {
+    case spec::LrSchedule::kCosine:
+      schedule.shape = LrShape::kCosine;
+      break;
+    case spec::LrSchedule::kWsd:
+      schedule.shape = LrShape::kWsd;
+      break;
+    case spec::LrSchedule::kLinear:
+      schedule.shape = LrShape::kLinear;
+      break;
+    case spec::LrSchedule::kConstant:
+      schedule.shape = LrShape::kConstant;
+      break;
+    case spec::LrSchedule::kInverseSqrt:
+      schedule.shape = LrShape::kInverseSqrt;
+      break;
+  }
+  schedule.peak = spec.optimizer.learning_rate;
+  schedule.floor = spec.schedule.min_lr.value_or(0.1 * schedule.peak);
+  schedule.warmup_steps = spec.schedule.warmup_steps.value_or(std::max<int64_t>(1, steps / 100));
+  schedule.total_steps = steps;
+  if (spec.schedule.wsd_decay_steps && steps > 0)
+    schedule.decay_fraction =
+        static_cast<double>(*spec.schedule.wsd_decay_steps) / static_cast<double>(steps);
+  return schedule;
+}
+
+std::string describe_model(const spec::ModelSpec& model) {
+  const cost::ParameterCounts counts = cost::count_parameters(model);
+  std::string heads = fmt::format("{} heads", model.num_heads);
+  if (model.num_kv_heads != model.num_heads)
+    heads += fmt::format(" ({} of keys and values)", model.num_kv_heads);
+  return fmt::format("{} shape, {} layers, {} wide, {}: {} parameters",
+                     model.family == "gpt2" ? "GPT-2" : "Llama", model.num_layers, model.hidden_size, heads,
+                     format_count(static_cast<double>(counts.total)));
+}
+
+// Sets the steps and what follows from them, and says the budget anew.
+void set_steps(Resolution& resolution, int64_t steps) {
+  ResolvedRun& run = resolution.run;
+  run.spec.schedule = resolution.asked;
+  run.train_steps = std::max<int64_t>(1, steps);
+  run.spec.train.train_steps = run.train_steps;
+  run.spec.train.train_tokens.reset();
+  run.schedule = schedule_of(run.spec, run.train_steps);
+  run.spec.schedule.warmup_steps = run.schedule.warmup_steps;
+  run.spec.schedule.min_lr = run.schedule.floor;
+
+  const auto tokens = static_cast<double>(run.train_steps * run.tokens_per_step());
+  std::string text = fmt::format("{} steps of {} tokens, {:.1f} epochs", format_integer(run.train_steps),
+                                 format_integer(run.tokens_per_step()),
+                                 tokens / static_cast<double>(resolution.data.train_tokens));
+  if (run.spec.train.max_time)
+    text = fmt::format("{} (--max-time): {}{}", format_duration(*run.spec.train.max_time),
+                       resolution.budget_is_time ? "about " : "at most ", text);
+  std::erase_if(resolution.explanations, [](const Explanation& one) { return one.subject == "budget"; });
+  resolution.explanations.push_back({"budget", text});
+}
+
+Result<void> check_facts(const ResolvedRun& run, const DataFacts& data) {
+  std::string mistakes;
+  const auto add = [&](const std::string& line) { mistakes += (mistakes.empty() ? "" : "\n") + line; };
+  if (run.spec.model.vocab_size < data.vocab_size)
+    add(
+        fmt::format("model.vocab_size = {}   the data's tokenizer has {} tokens; set model.vocab_size = {} "
+                    "or leave it out",
+                    run.spec.model.vocab_size, data.vocab_size, data.vocab_size));
+  if (data.train_tokens <= run.seq_len())
+    add(fmt::format(
+        "data.train   has {} tokens; one sample needs data.seq_len + 1 = {}; give more text or set a smaller "
+        "data.seq_len",
+        data.train_tokens, run.seq_len() + 1));
+  if (auto fits = run.batch.validate(); !fits) add(fits.error().message);
+  if (!mistakes.empty()) return invalid(mistakes);
+  return {};
+}
+
+}  // namespace
+
+std::span<const ShapeRow> shape_rows() { return kShapes; }
+
+double ranking_loss(double parameters, double tokens, double unique) {
+  constexpr double kE = 1.69, kA = 406.4, kB = 410.7, kAlpha = 0.34, kBeta = 0.28, kHalfLife = 15.4;
+  const double repeats = std::max(0.0, tokens / unique - 1);
+  const double effective =
+      tokens <= unique ? tokens : unique * (1 + kHalfLife * (1 - std::exp(-repeats / kHalfLife)));
+  return kE + kA / std::pow(parameters, kAlpha) + kB / std::pow(effective, kBeta);
+}
+
+namespace {
+
+// Fills the model where the configuration names no size. Returns the tokens that the budget is worth, 0 where
+// sized.
+double decide_model(const spec::LoadedSpec& loaded, const MachineFacts& machine, Resolution& resolution) {
+  spec::RunSpec& spec = resolution.run.spec;
+  const bool sized = spec.model.is_sized();
+  spec.data.seq_len = seq_len_of(loaded, sized);
+  double tokens = 0;
+  if (!sized) {
+    const double rate = machine.flops_per_second(resolution.run.precision);
+    const ShapeChoice choice = choose_shape(spec, rate, resolution.data, spec.data.seq_len);
+    spec.model = choice.model;
+    tokens = choice.tokens;
+    if (!loaded.is_set("optimizer.learning_rate"))
+      spec.optimizer.learning_rate =
+          std::clamp(6e-4 * std::sqrt(768.0 / static_cast<double>(spec.model.hidden_size)), 3e-4, 2e-3);
+  }
+  if (spec.model.vocab_size == 0) spec.model.vocab_size = resolution.data.vocab_size;
+  if (spec.model.max_positions == 0) spec.model.max_positions = spec.data.seq_len;
+  spec::resolve_model(&spec.model);
+  resolution.explanations.push_back({"model", describe_model(spec.model)});
+  return tokens;
+}
+
+void decide_batch(ResolvedRun& run, double budget_tokens) {
+  spec::RunSpec& spec = run.spec;
+  constexpr double kTokensWhenSized = 3e7;
+  const int64_t dp = *spec.parallel.dp;
+  const int64_t chosen =
+      choose_global_batch(budget_tokens > 0 ? budget_tokens : kTokensWhenSized, spec.data.seq_len);
+  run.batch.global_batch = spec::global_batch_samples(spec).value_or((chosen + dp - 1) / dp * dp);
+  run.batch.replicas = dp;
+  run.batch.micro_batch = spec.train.micro_batch_size.value_or(choose_micro_batch(
+      std::max<int64_t>(1, run.batch.global_batch / dp), spec.data.seq_len, spec.train.max_micro_batch_size));
+  spec.train.global_batch_size = run.batch.global_batch;
+  spec.train.global_batch_tokens.reset();
+  spec.train.micro_batch_size = run.batch.micro_batch;
+}
+
+void decide_budget(Resolution& resolution, const MachineFacts& machine) {
+  ResolvedRun& run = resolution.run;
+  spec::TrainSpec& train = run.spec.train;
+  resolution.budget_is_time = !has_step_budget(run.spec);
+  if (!resolution.budget_is_time) {
+    const int64_t tokens = train.train_tokens.value_or(0);
+    set_steps(resolution,
+              train.train_steps.value_or((tokens + run.tokens_per_step() - 1) / run.tokens_per_step()));
+    return;
+  }
+  constexpr double kAssumedMfu = 0.5;
+  train.max_time = budget_seconds(run.spec);
+  const double flops = cost::flops_per_token(run.spec.model, run.seq_len(), cost::FlopConvention::kMfu);
+  const double tokens =
+      *train.max_time * kBudgetShare * machine.flops_per_second(run.precision) * kAssumedMfu / flops;
+  set_steps(resolution, static_cast<int64_t>(tokens / static_cast<double>(run.tokens_per_step())));
+}
+
+}  // namespace
+
+Result<Resolution> resolve(const spec::LoadedSpec& loaded, const MachineFacts& machine,
+                           const DataFacts& data) {
+  Resolution resolution;
+  ResolvedRun& run = resolution.run;
+  run.spec = loaded.spec;
+  spec::RunSpec& spec = run.spec;
+  resolution.asked = spec.schedule;
+  resolution.data = data;
+  run.threads = static_cast<int>(spec.run.threads.value_or(machine.threads));
+  run.backend = spec.run.device == spec::DeviceKind::kReference ? "reference" : "cpu";
+  run.precision = choose_precision(spec, machine, resolution.explanations);
+  spec.run.precision =
+      run.precision == graph::Precision::kBF16 ? spec::Precision::kBf16 : spec::Precision::kFp32;
+  const double budget_tokens = decide_model(loaded, machine, resolution);
+  spec.parallel.dp = spec.parallel.dp.value_or(1);
+  INGOT_TRY(run.mesh,
+            graph::make_mesh(static_cast<int>(*spec.parallel.dp), static_cast<int>(spec.parallel.tp),
+                             static_cast<int>(spec.parallel.pp), static_cast<int>(spec.parallel.cp),
+                             static_cast<int>(spec.parallel.ep), static_cast<int>(spec.model.num_kv_heads)));
+  decide_batch(run, budget_tokens);
+  INGOT_TRY_VOID(check_facts(run, data));
+  decide_budget(resolution, machine);
+  return resolution;
+}
+
+void finish_budget(Resolution& resolution, double seconds_per_step) {
+  if (!resolution.budget_is_time) return;
+  const double seconds = *resolution.run.spec.train.max_time * kBudgetShare;
+  set_steps(resolution, static_cast<int64_t>(seconds / seconds_per_step));
+}
+
+}  // namespace ingot::train

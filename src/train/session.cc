@@ -1,0 +1,295 @@
+#include "train/session.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/clock.h"
+#include "data/batch.h"
+#include "graph/ops.h"
+#include "model/model.h"
+
+namespace ingot::train {
+namespace {
+
+using graph::Purpose;
+
+constexpr double kDataTimeoutSeconds = 600;
+
+graph::Recompute recompute_of(spec::Recompute recompute) {
+  switch (recompute) {
+    case spec::Recompute::kSelective:
+      return graph::Recompute::kSelective;
+    case spec::Recompute::kFull:
+      return graph::Recompute::kFull;
+    case spec::Recompute::kNone:
+    case spec::Recompute::kAuto:
+      return graph::Recompute::kNone;
+  }
+  return graph::Recompute::kNone;
+}
+
+std::optional<tensor::DType> dtype_of(const std::optional<spec::Precision>& precision) {
+  if (!precision) return std::nullopt;
+  return *precision == spec::Precision::kBf16 ? tensor::DType::kBF16 : tensor::DType::kF32;
+}
+
+graph::CompileOptions options_of(const ResolvedRun& run, Purpose purpose) {
+  const spec::OptimizerSpec& optimizer = run.spec.optimizer;
+  graph::CompileOptions options;
+  options.layout.mesh = run.mesh;
+  options.layout.zero_stage = static_cast<int>(run.spec.parallel.zero_stage.value_or(0));
+  options.layout.micro_batches = purpose == Purpose::kTrain ? static_cast<int>(run.batch.micro_batches()) : 1;
+  options.purpose = purpose;
+  options.precision = run.precision;
+  options.residual_dtype = dtype_of(run.spec.run.residual_dtype);
+  options.recompute = recompute_of(run.spec.parallel.recompute);
+  options.optimizer = {.beta1 = optimizer.adam_beta1,
+                       .beta2 = optimizer.adam_beta2,
+                       .epsilon = optimizer.adam_eps,
+                       .weight_decay = optimizer.weight_decay,
+                       .clip = optimizer.clip_grad};
+  options.targets = {graph::find_target(run.backend)};
+  return options;
+}
+
+Result<graph::Program> compile_program(const ResolvedRun& run, Purpose purpose) {
+  const graph::BuildOptions build{
+      .purpose = purpose, .batch = run.batch.micro_batch, .sequence = run.seq_len()};
+  INGOT_TRY(graph::Graph graph, model::build_graph(run.spec.model, build));
+  return graph::compile(std::move(graph), options_of(run, purpose));
+}
+
+template <class T>
+std::span<T> row(const runtime::Executor& executor, const std::string& name, int side, int64_t micro,
+                 int64_t size) {
+  const tensor::TensorView view = executor.input(name, side);
+  if (view.data == nullptr) return {};
+  return {view.as<T>() + micro * size, static_cast<size_t>(size)};
+}
+
+}  // namespace
+
+data::StepBuffer batch_views(const runtime::Executor& executor, int side, int64_t batch, int64_t seq_len) {
+  data::StepBuffer buffer;
+  const int64_t tokens = batch * seq_len;
+  for (int64_t micro = 0; micro < executor.micro_batches(); ++micro) {
+    buffer.push_back({.batch = batch,
+                      .seq_len = seq_len,
+                      .tokens = row<int32_t>(executor, "batch.tokens", side, micro, tokens),
+                      .labels = row<int32_t>(executor, "batch.labels", side, micro, tokens),
+                      .loss_mask = row<float>(executor, "batch.loss_mask", side, micro, tokens),
+                      .position = row<int32_t>(executor, "batch.position", side, micro, tokens),
+                      .doc_start = row<int32_t>(executor, "batch.doc_start", side, micro, tokens),
+                      .sample = row<int64_t>(executor, "batch.sample", side, micro, batch)});
+  }
+  return buffer;
+}
+
+Result<RunPrograms> compile_programs(const ResolvedRun& run) {
+  RunPrograms programs;
+  INGOT_TRY(programs.train, compile_program(run, Purpose::kTrain));
+  INGOT_TRY(programs.evaluate, compile_program(run, Purpose::kEvaluate));
+  return programs;
+}
+
+struct Session::Engine {
+  std::unique_ptr<runtime::Executor> train, evaluate;
+  std::unique_ptr<data::Loader> loader;
+};
+
+Session::~Session() = default;
+
+Result<std::unique_ptr<Session>> Session::create(const ResolvedRun& run, RunPrograms programs) {
+  std::unique_ptr<Session> session(new Session());
+  session->run_ = run;
+  session->programs_ = std::move(programs);
+  INGOT_TRY(session->team_, RankTeam::create(run.mesh.world(), run.threads, run.backend));
+  session->engines_.resize(static_cast<size_t>(session->team_->size()));
+  Session* self = session.get();
+  INGOT_TRY_VOID(session->team_->each([self](Rank& rank) { return self->prepare(rank); }));
+  session->weights_ = std::make_unique<Weights>(*session->team_, session->programs_.train);
+  return session;
+}
+
+Result<void> Session::prepare(Rank& rank) {
+  auto engine = std::make_unique<Engine>();
+  INGOT_TRY_VOID(rank.state.reserve(programs_.train));
+  INGOT_TRY_VOID(rank.state.reserve(programs_.evaluate));
+  runtime::ExecutorOptions options;
+  options.pool = rank.pool.get();
+  options.seed = static_cast<uint64_t>(run_.spec.run.seed);
+  options.comm_timeout =
+      std::chrono::milliseconds(static_cast<int64_t>(run_.spec.parallel.comm_timeout * 1000));
+#ifdef INGOT_POISON
+  options.poison = true;
+#endif
+  INGOT_TRY(engine->train, runtime::Executor::create(programs_.train, rank.state, {rank.backend.get()},
+                                                     *rank.transport, options));
+  INGOT_TRY(engine->evaluate, runtime::Executor::create(programs_.evaluate, rank.state, {rank.backend.get()},
+                                                        *rank.transport, options));
+  engines_[static_cast<size_t>(rank.rank)] = std::move(engine);
+  return {};
+}
+
+std::span<double> Session::scalars(int rank) {
+  const tensor::TensorView view = team_->rank(rank).state.find("control.scalars");
+  INGOT_CHECK(view.data != nullptr && view.dtype == tensor::DType::kF64, "control.scalars is not bound");
+  return {view.as<double>(), static_cast<size_t>(graph::kControlBlock)};
+}
+
+int64_t Session::planned_bytes() const {
+  const graph::MemoryTotals& train = programs_.train.memory;
+  const graph::MemoryTotals& evaluate = programs_.evaluate.memory;
+  const int64_t own = evaluate.total() - evaluate.state - evaluate.derived;
+  return (train.total() + own) * team_->size();
+}
+
+void Session::initialise() {
+  weights_->initialise(static_cast<uint64_t>(run_.spec.run.seed));
+  for (int r = 0; r < team_->size(); ++r) {
+    const std::span<double> values = scalars(r);
+    std::fill(values.begin(), values.end(), 0.0);
+    values[graph::kLossScale] = 1;
+  }
+}
+
+void Session::fill_step_block(Engine& engine, int side, int64_t step, double rate, bool request_stop) {
+  double* block = engine.train->input("control.step", side).as<double>();
+  std::fill_n(block, graph::kControlBlock, 0.0);
+  block[graph::kLearningRate] = rate;
+  block[graph::kStepNumber] = static_cast<double>(step);
+  block[graph::kOwnRequests + static_cast<int>(graph::Request::kStop)] = request_stop ? 1 : 0;
+}
+
+Result<double> Session::measure_step(double at_least_seconds) {
+  const int64_t vocabulary = run_.spec.model.vocab_size;
+  INGOT_TRY_VOID(team_->each([&](Rank& rank) -> Result<void> {
+    Engine& engine = *engines_[static_cast<size_t>(rank.rank)];
+    for (const data::BatchView& view :
+         batch_views(*engine.train, 0, run_.batch.micro_batch, run_.seq_len())) {
+      for (size_t i = 0; i < view.tokens.size(); ++i) {
+        const auto id = static_cast<int32_t>(static_cast<int64_t>(i * 2654435761U) % vocabulary);
+        view.tokens[i] = id;
+        view.labels[i] = id;
+        view.loss_mask[i] = 1;
+        if (!view.position.empty())
+          view.position[i] = static_cast<int32_t>(static_cast<int64_t>(i) % run_.seq_len());
+        if (!view.doc_start.empty()) view.doc_start[i] = 0;
+      }
+    }
+    fill_step_block(engine, 0, 0, 0.0, false);
+    return {};
+  }));
+  std::vector<double> seconds;
+  double total = 0;
+  while (seconds.size() < 2 || (total < at_least_seconds && seconds.size() < 50)) {
+    const int64_t begin = monotonic_ns();
+    INGOT_TRY_VOID(team_->each([&](Rank& rank) -> Result<void> {
+      INGOT_TRY([[maybe_unused]] const runtime::StepTiming timing,
+                engines_[static_cast<size_t>(rank.rank)]->train->run_step(0));
+      return {};
+    }));
+    seconds.push_back(static_cast<double>(monotonic_ns() - begin) * 1e-9);
+    total += seconds.back();
+  }
+  // The first step touches fresh memory and makes library primitives.
+  std::nth_element(seconds.begin() + 1,
+                   seconds.begin() + 1 + static_cast<std::ptrdiff_t>((seconds.size() - 1) / 2),
+                   seconds.end());
+  return seconds[1 + (seconds.size() - 1) / 2];
+}
+
+Result<void> Session::start_data(const data::TokenStream& stream, int64_t first_step, EventLog* events) {
+  return team_->each([&](Rank& rank) -> Result<void> {
+    Engine& engine = *engines_[static_cast<size_t>(rank.rank)];
+    data::LoaderOptions options;
+    options.layout = run_.batch;
+    options.replica = run_.mesh.index(rank.rank, graph::kDpMask);
+    options.first_step = first_step;
+    options.end_step = run_.train_steps;
+    options.document_mask = run_.spec.data.document_mask;
+    options.on_corrupt =
+        run_.spec.data.on_corrupt == spec::OnCorrupt::kSkip ? data::OnCorrupt::kSkip : data::OnCorrupt::kFail;
+    options.events = rank.rank == 0 ? events : nullptr;
+    const auto view = [&](int side) {
+      return batch_views(*engine.train, side, run_.batch.micro_batch, run_.seq_len());
+    };
+    const data::Sampler order =
+        data::Sampler::shuffled(stream.samples(run_.seq_len()), static_cast<uint64_t>(run_.spec.run.seed));
+    INGOT_TRY(engine.loader, data::Loader::start(stream, order, options, view(0), view(1)));
+    return {};
+  });
+}
+
+Result<void> Session::step_of(Rank& rank, int64_t step, bool request_stop, StepOutcome* outcome) {
+  Engine& engine = *engines_[static_cast<size_t>(rank.rank)];
+  INGOT_TRY(const data::LoadedStep loaded, engine.loader->acquire(step, kDataTimeoutSeconds));
+  fill_step_block(engine, loaded.buffer, step, learning_rate(run_.schedule, step), request_stop);
+  INGOT_TRY(const runtime::StepTiming timing, engine.train->run_step(loaded.buffer));
+  const std::span<const double> values = scalars(rank.rank);
+  if (rank.rank == 0) {
+    outcome->loss = values[graph::kLastLoss];
+    outcome->grad_norm = values[graph::kLastNorm];
+    outcome->tokens = values[graph::kLastTokens];
+    outcome->loss_scale = values[graph::kLossScale];
+    outcome->applied = values[graph::kApply] != 0;
+    outcome->stop_requested = values[graph::kRequestSums + static_cast<int>(graph::Request::kStop)] > 0;
+    outcome->data_stall_seconds = static_cast<double>(loaded.stall_ns) * 1e-9;
+    outcome->communication_seconds = static_cast<double>(timing.communication_ns) * 1e-9;
+  }
+  if (values[graph::kApply] == 0) {
+    INGOT_TRY(const runtime::NonFinite found, engine.train->find_non_finite(loaded.buffer));
+    if (rank.rank == 0) outcome->first_non_finite = found.where;
+  }
+  engine.loader->release(step);
+  return {};
+}
+
+Result<StepOutcome> Session::step(int64_t step, bool request_stop) {
+  StepOutcome outcome;
+  const int64_t begin = monotonic_ns();
+  INGOT_TRY_VOID(team_->each([&](Rank& rank) { return step_of(rank, step, request_stop, &outcome); }));
+  if (outcome.applied) weights_->touch();
+  outcome.seconds = static_cast<double>(monotonic_ns() - begin) * 1e-9;
+  return outcome;
+}
+
+Result<Evaluation> Session::evaluate(const data::TokenStream& stream, int64_t max_tokens) {
+  const int64_t batch = run_.batch.micro_batch, seq_len = run_.seq_len(), replicas = run_.batch.replicas;
+  int64_t samples = stream.samples(seq_len);
+  if (max_tokens >= 0) samples = std::min(samples, std::max<int64_t>(1, max_tokens / seq_len));
+  if (samples <= 0)
+    return invalid(
+        fmt::format("the validation data has {} tokens, fewer than data.seq_len = {} + 1; "
+                    "give more of it or set eval.eval_interval = 0",
+                    stream.tokens(), seq_len));
+  double loss = 0, tokens = 0;
+  for (int64_t first = 0; first < samples; first += batch * replicas) {
+    INGOT_TRY_VOID(team_->each([&](Rank& rank) -> Result<void> {
+      runtime::Executor& executor = *engines_[static_cast<size_t>(rank.rank)]->evaluate;
+      data::BatchFiller filler(stream, data::Sampler::sequential(stream.samples(seq_len)), seq_len);
+      const int64_t own = first + batch * run_.mesh.index(rank.rank, graph::kDpMask);
+      const data::BatchRequest request{.first_sample = own,
+                                       .rows = std::clamp<int64_t>(samples - own, 0, batch),
+                                       .document_mask = run_.spec.data.document_mask};
+      INGOT_TRY_VOID(filler.fill(request, batch_views(executor, 0, batch, seq_len)[0]));
+      INGOT_TRY([[maybe_unused]] const runtime::StepTiming timing, executor.run_step(0));
+      return {};
+    }));
+    const std::span<const double> values = scalars(0);
+    loss += values[graph::kLastLoss] * values[graph::kLastTokens];
+    tokens += values[graph::kLastTokens];
+  }
+  return Evaluation{loss / tokens, static_cast<int64_t>(tokens)};
+}
+
+int64_t Session::substituted_samples() const {
+  const auto& loader = engines_[0]->loader;
+  return loader ? loader->substituted_samples() : 0;
+}
+
+void Session::set_observer(runtime::Observer observer) {
+  engines_[0]->train->set_observer(std::move(observer));
+}
+
+}  // namespace ingot::train
