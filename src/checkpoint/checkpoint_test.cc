@@ -2,114 +2,17 @@
 
 #include <gtest/gtest.h>
 #include <sys/mount.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 
 #include "base/file.h"
+#include "checkpoint/checkpoint_testing.h"
 
 namespace ingot::checkpoint {
 namespace {
 
-using tensor::DType;
 using tensor::Shape;
-
-std::string fresh_folder() {
-  const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-  const std::string path = testing::TempDir() + "ingot-checkpoint-" + info->name();
-  std::filesystem::remove_all(path);
-  return path + "/checkpoints";
-}
-
-// Tensors of a small model whose every value depends on `seed`.
-class Model {
- public:
-  explicit Model(int seed) {
-    add(model_, "embed.weight", {13, 5}, seed);
-    add(model_, "h.0.norm.weight", {5}, seed);
-    add(model_, "h.0.mlp.weight", {300, 501}, seed);
-    for (const char* kind : {"exp_avg.", "exp_avg_sq."}) {
-      add(optimizer_, kind + std::string("embed.weight"), {13, 5}, seed + 1);
-      add(optimizer_, kind + std::string("h.0.norm.weight"), {5}, seed + 2);
-      add(optimizer_, kind + std::string("h.0.mlp.weight"), {300, 501}, seed + 3);
-    }
-  }
-
-  std::vector<TensorGroup> groups() { return {{"model", views(model_)}, {"optimizer", views(optimizer_)}}; }
-  std::vector<NamedTensor> model() { return views(model_); }
-  std::vector<NamedTensor> optimizer() { return views(optimizer_); }
-  bool operator==(const Model& other) const {
-    return same(model_, other.model_) && same(optimizer_, other.optimizer_);
-  }
-
- private:
-  struct Owned {
-    std::string name;
-    Shape shape;
-    std::vector<float> values;
-  };
-  static void add(std::vector<Owned>& to, const std::string& name, Shape shape, int seed) {
-    Owned owned{name, shape, std::vector<float>(static_cast<size_t>(shape.elements()))};
-    for (size_t i = 0; i < owned.values.size(); ++i) {
-      owned.values[i] = std::sin(static_cast<float>(i) + 1000.0F * static_cast<float>(seed));
-    }
-    to.push_back(std::move(owned));
-  }
-  static std::vector<NamedTensor> views(std::vector<Owned>& from) {
-    std::vector<NamedTensor> out;
-    for (Owned& owned : from) out.push_back({owned.name, {owned.values.data(), DType::kF32, owned.shape}});
-    return out;
-  }
-  static bool same(const std::vector<Owned>& a, const std::vector<Owned>& b) {
-    for (size_t i = 0; i < a.size(); ++i) {
-      if (std::memcmp(a[i].values.data(), b[i].values.data(), a[i].values.size() * sizeof(float)) != 0)
-        return false;
-    }
-    return a.size() == b.size();
-  }
-  std::vector<Owned> model_;
-  std::vector<Owned> optimizer_;
-};
-
-StateRecord record_of(int64_t step) {
-  StateRecord record;
-  record.step = step;
-  record.tokens = step * 1024;
-  record.samples = step * 4;
-  record.seed = std::numeric_limits<uint64_t>::max() - 3;
-  record.data_fingerprint = "data-1";
-  record.tokenizer_fingerprint = "tokenizer-1";
-  record.model = {{"family", "llama"}, {"vocab_size", "4096"}, {"num_hidden_layers", "2"}};
-  record.versions = {{"ingot", "0.1.0"}, {"onednn", "2.6.3"}};
-  record.configuration = "[run]\nseed = 3\ndir = \"a\\\\b\"\n";
-  record.scalars = {{"loss_scale", 65536},
-                    {"third", 1.0 / 3},
-                    {"tiny", 5e-324},
-                    {"minus_zero", -0.0},
-                    {"infinite", std::numeric_limits<double>::infinity()},
-                    {"nan", std::numeric_limits<double>::quiet_NaN()}};
-  record.counters = {{"skipped_steps", 3}, {"lowest", std::numeric_limits<int64_t>::min()}};
-  record.best_validation_loss = 0.1 + 0.2;
-  record.best_validation_step = step - 1;
-  return record;
-}
-
-SaveReport save_or_die(const std::string& folder, Model& model, int64_t step,
-                       const SaveOptions& options = {}) {
-  auto report = save(folder, model.groups(), record_of(step), options);
-  EXPECT_TRUE(report.has_value()) << report.error().message;
-  return *report;
-}
-
-std::vector<std::string> names_in(const std::string& folder) {
-  auto names = list_directory(folder);
-  return names ? *names : std::vector<std::string>();
-}
 
 void flip_bit(const std::string& path, int64_t offset) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
@@ -128,10 +31,9 @@ std::string whole_error(const std::string& path) {
   return verified ? "" : verified.error().message;
 }
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 TEST(Checkpoint, ComesBackToTheBit) {
-  const std::string folder = fresh_folder();
+  const TestFolder scratch;
+  const std::string folder = scratch.checkpoints();
   Model saved(1);
   const SaveReport report = save_or_die(folder, saved, 1000);
   EXPECT_EQ(report.path, folder + "/step-00001000");
@@ -182,7 +84,8 @@ TEST(Checkpoint, ComesBackToTheBit) {
 }
 
 TEST(Checkpoint, TheSameStateMakesTheSameFiles) {
-  const std::string folder = fresh_folder();
+  const TestFolder scratch;
+  const std::string folder = scratch.checkpoints();
   Model model(1);
   save_or_die(folder + "/a", model, 7);
   save_or_die(folder + "/b", model, 7);
@@ -194,7 +97,8 @@ TEST(Checkpoint, TheSameStateMakesTheSameFiles) {
 }
 
 TEST(Checkpoint, KeepsTheLastAndTheNamedOnes) {
-  const std::string folder = fresh_folder();
+  const TestFolder scratch;
+  const std::string folder = scratch.checkpoints();
   Model model(1);
   for (int64_t step : {10, 20, 30}) save_or_die(folder, model, step, {.keep_last = 2, .keep_steps = {10}});
   EXPECT_EQ(names_in(folder), (std::vector<std::string>{"step-00000010", "step-00000020", "step-00000030"}));
@@ -206,7 +110,8 @@ TEST(Checkpoint, KeepsTheLastAndTheNamedOnes) {
 }
 
 TEST(Checkpoint, AnotherHistoryIsSetAsideNotRemoved) {
-  const std::string folder = fresh_folder();
+  const TestFolder scratch;
+  const std::string folder = scratch.checkpoints();
   Model model(1);
   for (int64_t step : {10, 20, 30}) save_or_die(folder, model, step);
   const SaveReport report = save_or_die(folder, model, 15, {.keep_last = 1});
@@ -218,7 +123,8 @@ TEST(Checkpoint, AnotherHistoryIsSetAsideNotRemoved) {
 }
 
 TEST(Checkpoint, TheSameStepIsReplaced) {
-  const std::string folder = fresh_folder();
+  const TestFolder scratch;
+  const std::string folder = scratch.checkpoints();
   Model first(1), second(2), loaded(3);
   save_or_die(folder, first, 10);
   save_or_die(folder, second, 10);
@@ -231,7 +137,8 @@ TEST(Checkpoint, TheSameStepIsReplaced) {
 }
 
 TEST(Checkpoint, NoFolderAndAnEmptyOneHaveNone) {
-  const std::string folder = fresh_folder();
+  const TestFolder scratch;
+  const std::string folder = scratch.checkpoints();
   ASSERT_TRUE(latest(folder).has_value());
   EXPECT_FALSE(latest(folder)->has_value());
   ASSERT_TRUE(make_directories(folder).has_value());
@@ -240,7 +147,8 @@ TEST(Checkpoint, NoFolderAndAnEmptyOneHaveNone) {
 }
 
 TEST(Checkpoint, NamesThatAreNotOursAreLeftAlone) {
-  const std::string folder = fresh_folder();
+  const TestFolder scratch;
+  const std::string folder = scratch.checkpoints();
   Model model(1);
   save_or_die(folder, model, 123456789);
   for (const char* name : {"step-12", "step-00000012x", "step--0000012", "notes.txt", "step-0000000012"}) {
@@ -252,7 +160,8 @@ TEST(Checkpoint, NamesThatAreNotOursAreLeftAlone) {
 }
 
 TEST(Checkpoint, AFlippedBitNamesTensorAndBytes) {
-  const std::string folder = fresh_folder();
+  const TestFolder scratch;
+  const std::string folder = scratch.checkpoints();
   Model model(1);
   const std::string path = save_or_die(folder, model, 10).path;
   const std::string file = path + "/model.safetensors";
@@ -273,7 +182,8 @@ TEST(Checkpoint, AFlippedBitNamesTensorAndBytes) {
 
 // Every 61st byte of every file, and each whole JSON file: damage is found wherever it is, and never crashes.
 TEST(Checkpoint, AFlippedBitAnywhereIsFound) {
-  const std::string folder = fresh_folder();
+  const TestFolder scratch;
+  const std::string folder = scratch.checkpoints();
   Model model(1);
   const std::string path = save_or_die(folder, model, 10).path;
   for (const std::string& name : names_in(path)) {
@@ -293,7 +203,8 @@ TEST(Checkpoint, AFlippedBitAnywhereIsFound) {
 }
 
 TEST(Checkpoint, AShortOrMissingFileIsNamed) {
-  const std::string folder = fresh_folder();
+  const TestFolder scratch;
+  const std::string folder = scratch.checkpoints();
   Model model(1);
   const std::string path = save_or_die(folder, model, 10).path;
   for (const std::string& name : names_in(path)) {
@@ -313,7 +224,8 @@ TEST(Checkpoint, AShortOrMissingFileIsNamed) {
 }
 
 TEST(Checkpoint, ANewerFormatSaysSo) {
-  const std::string folder = fresh_folder();
+  const TestFolder scratch;
+  const std::string folder = scratch.checkpoints();
   Model model(1);
   save_or_die(folder, model, 10);
   const std::string path = save_or_die(folder, model, 20).path;
@@ -330,7 +242,8 @@ TEST(Checkpoint, ANewerFormatSaysSo) {
 }
 
 TEST(Checkpoint, ADamagedNewestIsPassedOverAloud) {
-  const std::string folder = fresh_folder();
+  const TestFolder scratch;
+  const std::string folder = scratch.checkpoints();
   Model model(1);
   for (int64_t step : {10, 20, 30}) save_or_die(folder, model, step);
   flip_bit(folder + "/step-00000030/optimizer.safetensors", 5000);
@@ -349,7 +262,8 @@ TEST(Checkpoint, ADamagedNewestIsPassedOverAloud) {
 }
 
 TEST(Checkpoint, AnotherModelIsRefusedInWords) {
-  const std::string folder = fresh_folder();
+  const TestFolder scratch;
+  const std::string folder = scratch.checkpoints();
   Model model(1);
   const std::string path = save_or_die(folder, model, 1000).path;
   auto opened = Checkpoint::open(path);
@@ -378,105 +292,9 @@ TEST(Checkpoint, AnotherModelIsRefusedInWords) {
   EXPECT_FALSE(opened->read("ema", other.model()).has_value());
 }
 
-constexpr const char* kPoints[] = {"begin",          "after_model",   "after_optimizer", "after_state",
-                                   "after_manifest", "before_rename", "after_rename",    "before_prune",
-                                   "during_prune",   "after_prune"};
-
-// Forks a child that saves step 30 with keep_last 2 and dies at `fault`; returns whether it was killed.
-bool save_in_child(const std::string& folder, const std::string& fault) {
-  const pid_t child = fork();
-  if (child == 0) {
-    set_fault(fault);
-    Model model(30);
-    const auto report = save(folder, model.groups(), record_of(30), {.keep_last = 2});
-    _exit(report.has_value() ? 0 : 1);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-}
-
-void expect_old_or_new(const std::string& folder, const std::string& where) {
-  auto found = latest(folder);
-  ASSERT_TRUE(found.has_value() && found->has_value()) << where;
-  const int64_t step = (*found)->step;
-  EXPECT_TRUE(step == 20 || step == 30) << where;
-  auto opened = Checkpoint::open((*found)->path);
-  ASSERT_TRUE(opened.has_value()) << where;
-  Model loaded(99), expected(static_cast<int>(step));
-  ASSERT_TRUE(opened->read("model", loaded.model()).has_value());
-  ASSERT_TRUE(opened->read("optimizer", loaded.optimizer()).has_value());
-  EXPECT_TRUE(loaded == expected) << where;
-  for (const std::string& name : names_in(folder)) EXPECT_EQ(name.size(), 13U) << where << " left " << name;
-  Model next(40);
-  save_or_die(folder, next, 40, {.keep_last = 2});
-  const std::string before = step == 30 ? "step-00000030" : "step-00000020";
-  EXPECT_EQ(names_in(folder), (std::vector<std::string>{before, "step-00000040"})) << where;
-}
-
-TEST(Checkpoint, KilledAtAnyPointItIsOldOrNew) {
-  const std::string folder = fresh_folder();
-  for (const std::string point : kPoints) {
-    std::filesystem::remove_all(folder);
-    Model ten(10), twenty(20);
-    save_or_die(folder, ten, 10);
-    save_or_die(folder, twenty, 20);
-    EXPECT_TRUE(save_in_child(folder, "checkpoint." + point + "=kill")) << point;
-    expect_old_or_new(folder, point);
-  }
-}
-
-TEST(Checkpoint, KilledAtAnySystemCallItIsOldOrNew) {
-  const std::string folder = fresh_folder();
-  int killed = 0;
-  for (int n = 1; n < 200; ++n) {
-    std::filesystem::remove_all(folder);
-    Model ten(10), twenty(20);
-    save_or_die(folder, ten, 10);
-    save_or_die(folder, twenty, 20);
-    if (!save_in_child(folder, "*:" + std::to_string(n) + "=kill")) break;
-    ++killed;
-    expect_old_or_new(folder, "call " + std::to_string(n));
-  }
-  EXPECT_GT(killed, 20);
-  EXPECT_LT(killed, 199);
-}
-
-TEST(Checkpoint, AFailureAtAnySystemCallLeavesNothingHalf) {
-  const std::string folder = fresh_folder();
-  Model ten(10), twenty(20);
-  int failed = 0;
-  for (int n = 1; n < 200; ++n) {
-    std::filesystem::remove_all(folder);
-    save_or_die(folder, ten, 10);
-    save_or_die(folder, twenty, 20);
-    set_fault("*:" + std::to_string(n) + "=enospc");
-    Model thirty(30);
-    const auto report = save(folder, thirty.groups(), record_of(30), {.keep_last = 2});
-    const std::string left = [&] {
-      std::string out;
-      for (const auto& name : names_in(folder)) out += name + " ";
-      return out;
-    }();
-    const FaultKind fired = fault_at("checkpoint.probe");
-    set_fault("");
-    if (fired != FaultKind::kNone || n == 199) break;  // the save was over before the n-th call
-    ++failed;
-    EXPECT_FALSE(has(left, "partial")) << n << " left " << left;
-    auto found = latest(folder);
-    ASSERT_TRUE(found.has_value() && found->has_value());
-    EXPECT_EQ((*found)->step, has(left, "step-00000030") ? 30 : 20) << n;
-    if (report) continue;
-    EXPECT_EQ(report.error().code, ErrorCode::kIo);
-    EXPECT_TRUE(has(report.error().message, "It needs ")) << report.error().message;
-    EXPECT_TRUE(has(report.error().message, "are free there. The checkpoint of step 20 is untouched."))
-        << report.error().message;
-  }
-  EXPECT_GT(failed, 20);
-}
-
 TEST(Checkpoint, AFullDiskKeepsThePreviousOne) {
-  const std::string folder = fresh_folder();
+  const TestFolder scratch;
+  const std::string folder = scratch.checkpoints();
   ASSERT_TRUE(make_directories(folder).has_value());
   if (mount("none", folder.c_str(), "tmpfs", 0, "size=3m") != 0) {
     GTEST_SKIP() << "mounting a small file system needs root and a kernel that lets it";

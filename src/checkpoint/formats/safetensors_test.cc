@@ -102,10 +102,10 @@ TEST(Safetensors, AFileWithoutTensorsIsAFile) {
 }
 
 TEST(Safetensors, TheOrderOfTheHeaderIsFree) {
-  const auto view = parse(file_of(
-      R"({"b":{"data_offsets":[4,8],"shape":[2],"dtype":"BF16"},"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]},)"
-      R"("none":{"dtype":"F32","shape":[0],"data_offsets":[4,4]}})",
-      "abcdefgh"));
+  const auto view = parse(file_of(R"({"b":{"data_offsets":[4,8],"shape":[2],"dtype":"BF16"},)"
+                                  R"("a":{"dtype":"F32","shape":[],"data_offsets":[0,4]},)"
+                                  R"("none":{"dtype":"F32","shape":[0],"data_offsets":[4,4]}})",
+                                  "abcdefgh"));
   ASSERT_TRUE(view.has_value()) << view.error().message;
   EXPECT_EQ(view->entries()[0].name, "a");
   EXPECT_EQ(view->find("b")->bytes, 4);
@@ -190,9 +190,9 @@ TEST(Safetensors, DeepNestingCostsNoStack) {
 }
 
 TEST(Safetensors, EveryFlippedHeaderBitIsSafe) {
-  const std::string good = file_of(
-      R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"b":{"dtype":"U8","shape":[3],"data_offsets":[24,27]}})",
-      std::string(27, 'x'));
+  const std::string good = file_of(R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
+                                   R"("b":{"dtype":"U8","shape":[3],"data_offsets":[24,27]}})",
+                                   std::string(27, 'x'));
   ASSERT_TRUE(parse(good).has_value());
   for (size_t bit = 0; bit < (good.size() - 27) * 8; ++bit) {
     std::string bad = good;
@@ -210,8 +210,8 @@ TEST(Safetensors, ReadsAFileOfThePythonLibrary) {
   ASSERT_TRUE(file.has_value()) << file.error().message;
   const SafetensorsView& view = file->view();
   EXPECT_EQ(view.metadata(), (Metadata{{"written_by", "safetensors for Python"}}));
-  // The script makes element i of tensor k (in order of name) (i * 7 + k * 3) mod 13 − 6, or without the − 6
-  // where the type has no sign.
+  // tools/golden/safetensors_check.py makes element i of the k-th name (7 i + 3 k) mod 13, less 6 where
+  // signed.
   int k = 0;
   for (const char* name : {"b16", "f16", "f32", "f64", "i32", "i64", "odd.u8", "u16"}) {
     const SafetensorsEntry* entry = view.find(name);
