@@ -76,8 +76,8 @@ struct Value {
 // The closed list. Operands of each are stated in graph/ops.h.
 // clang-format off
 enum class Op : uint8_t {
-  kEmbed, kEmbedDw, kLinear, kLinearDx, kLinearDw, kNorm, kNormDx, kNormDw, kRotary, kAttention, kAttentionGrad,
-  kActivation, kActivationGrad, kAdd, kDropout, kHeadStats, kHeadLoss,
+  kEmbed, kEmbedDw, kLinear, kLinearDx, kLinearDw, kNorm, kNormDx, kNormDw, kRotary,
+  kAttention, kAttentionGrad, kActivation, kActivationGrad, kAdd, kDropout, kHeadStats, kHeadLoss,
   kAllReduce, kAllGather, kReduceScatter, kSlice, kBroadcastGrad, kSend, kReceive,
   kCast, kPack, kSumSquares, kControl, kAdamW, kCacheAppend, kAttentionCached, kSampleLogits, kZero, kCopy,
 };

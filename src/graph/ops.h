@@ -1,49 +1,50 @@
 #pragma once
 // clang-format off
-// The table of operations: for each its name, recompute class and four rules. Operands, in order ([..] optional;
-// "+=" accumulates into a parameter's gradient or into control sums; one value as input and output is in place):
+// The table of operations: for each its name, recompute class and four rules. Operands, in order ([..] is
+// optional; "+=" accumulates into a parameter's gradient or into control sums; one value as input and output
+// is in place):
 //
-//   embed            ids i32 [B,T], table [V,C]                -> x [B,T,C]
-//   embed_dw         ids, dx                                   -> += dtable
-//                    A table cut by rows over attribute group: ids of other ranks' rows give 0.
-//   linear           x [..,I], w [O,I], [bias O]               -> y [..,O]; with attribute activation: act(y), y
-//   linear_dx        dy [..,O], w, [addend [..,I]]             -> dx (+ addend)
-//   linear_dw        x, dy                                     -> += dw, [+= dbias]
-//   norm             x [..,C], w [C], [bias]                   -> y
-//                    Fused with the residual (expansion add, norm): x, d, w, [bias] -> x + d, norm(x + d).
-//   norm_dx          x, w, dy, [addend]                        -> dx (+ addend)
-//   norm_dw          x, dy                                     -> += dw, [+= dbias]
-//   rotary           x [B,T,H*D], position i32 [B,T], [doc_start] -> y
-//                    Halves (i, i + D/2) rotate, as in Hugging Face.
-//   attention        q [B,Tq,H*D], k, v [B,Tk,G*D], position_q [B,Tq], position_k [B,Tk], doc_start_q [B,Tq]
-//                    -> o [B,Tq,H*D], lse f32 [B,Tq,H]; q sees k when doc_start_q <= position_k <= position_q
-//   attention_grad   q, k, v, o, lse, do, position_q, position_k, doc_start_q -> dq, dk, dv
-//   activation       x; for swiglu gate, up                    -> y
-//   activation_grad  x, dy; for swiglu gate, up, dy            -> dx; dgate, dup
-//   add              a, b                                      -> a + b
-//   dropout          x [B,T,C], sample i64 [B], position [B,T] -> y (its gradient is itself)
-//   head_stats       x [B,T,C], w [V,C], labels [B,T]          -> stats f32 [B,T,3]
-//                    Maximum, sum of exponentials, logit of the label where this rank holds it, else 0; tp > 1 only,
-//                    gathered to [B,T,3*tp].
-//   head_loss        x, w, labels, loss_mask f32 [B,T], scalars, [stats]
-//                    -> += sums (loss, tokens, times attribute weight); with_gradient: also dx [B,T,C], += dw
-//                    By chunks of rows, never [B*T,V]. dx and dw are seeded with scalars[loss_scale].
-//                    head_*: rank i of attribute group holds rows [i*n, (i+1)*n) of w, n = stored rows; rows from
-//                    attribute vocabulary on are padding, never seen.
-//   all_reduce, all_gather(dim), reduce_scatter(dim), slice(dim): x -> y
-//   broadcast_grad   x -> x                                    R -> B, does nothing; its gradient is all_reduce
-//   send             x ->
-//   receive          -> x
-//   cast             x -> y of another dtype, times attribute scale
-//   copy             x -> y, also between memory spaces
-//   pack             w [O,I]                                   -> bytes u8 [n] in a layout of the target
-//   zero             -> x
-//   sum_squares      g                                         -> += sums[2] (times attribute weight)
-//   control          sums, scalars, step_block                 -> sums (zeroed), scalars
-//   adamw            g, scalars, step_block, w, m, v           -> w, m, v (in place)
-//   cache_append     k, v, position, cache_k [B,S,G*D], cache_v -> cache_k, cache_v (in place)
-//   attention_cached q, cache_k, cache_v, position             -> o
-//   sample_logits    (reserved)
+// embed            ids i32 [B,T], table [V,C]                -> x [B,T,C]
+// embed_dw         ids, dx                                   -> += dtable
+//                  A table cut by rows over attribute group: ids of other ranks' rows give 0.
+// linear           x [..,I], w [O,I], [bias O]               -> y [..,O]; with attribute activation: act(y), y
+// linear_dx        dy [..,O], w, [addend [..,I]]             -> dx (+ addend)
+// linear_dw        x, dy                                     -> += dw, [+= dbias]
+// norm             x [..,C], w [C], [bias]                   -> y
+//                  Fused with the residual (expansion add, norm): x, d, w, [bias] -> x + d, norm(x + d).
+// norm_dx          x, w, dy, [addend]                        -> dx (+ addend)
+// norm_dw          x, dy                                     -> += dw, [+= dbias]
+// rotary           x [B,T,H*D], position i32 [B,T], [doc_start] -> y
+//                  Halves (i, i + D/2) rotate, as in Hugging Face.
+// attention        q [B,Tq,H*D], k, v [B,Tk,G*D], position_q [B,Tq], position_k [B,Tk], doc_start_q [B,Tq]
+//                  -> o [B,Tq,H*D], lse f32 [B,Tq,H]; q sees k when doc_start_q <= position_k <= position_q
+// attention_grad   q, k, v, o, lse, do, position_q, position_k, doc_start_q -> dq, dk, dv
+// activation       x; for swiglu gate, up                    -> y
+// activation_grad  x, dy; for swiglu gate, up, dy            -> dx; dgate, dup
+// add              a, b                                      -> a + b
+// dropout          x [B,T,C], sample i64 [B], position [B,T] -> y (its gradient is itself)
+// head_stats       x [B,T,C], w [V,C], labels [B,T]          -> stats f32 [B,T,3]
+//                  Maximum, sum of exponentials, logit of the label where this rank holds it, else 0;
+//                  tp > 1 only, gathered to [B,T,3*tp].
+// head_loss        x, w, labels, loss_mask f32 [B,T], scalars, [stats]
+//                  -> += sums (loss, tokens, times attribute weight); with_gradient: also dx [B,T,C], += dw
+//                  By chunks of rows, never [B*T,V]. dx and dw are seeded with scalars[loss_scale].
+//                  head_*: rank i of attribute group holds rows [i*n, (i+1)*n) of w, n = stored rows; rows from
+//                  attribute vocabulary on are padding, never seen.
+// all_reduce, all_gather(dim), reduce_scatter(dim), slice(dim): x -> y
+// broadcast_grad   x -> x             R -> B, does nothing; its gradient is all_reduce
+// send             x ->
+// receive          -> x
+// cast             x -> y of another dtype, times attribute scale
+// copy             x -> y, also between memory spaces
+// pack             w [O,I]                                   -> bytes u8 [n] in a layout of the target
+// zero             -> x
+// sum_squares      g                                         -> += sums[2] (times attribute weight)
+// control          sums, scalars, step_block                 -> sums (zeroed), scalars
+// adamw            g, scalars, step_block, w, m, v           -> w, m, v (in place)
+// cache_append     k, v, position, cache_k [B,S,G*D], cache_v -> cache_k, cache_v (in place)
+// attention_cached q, cache_k, cache_v, position             -> o
+// sample_logits    (reserved)
 // clang-format on
 
 #include <span>
