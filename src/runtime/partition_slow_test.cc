@@ -1,0 +1,101 @@
+// Every layout gives what one rank gives: parameters after five AdamW steps with clipping, losses and norms, in double.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "runtime/models_for_tests.h"
+
+namespace ingot::runtime {
+namespace {
+
+struct Worst {
+  double difference = 0;
+  std::string where;
+};
+
+void compare(Worst& worst, const std::string& where, const std::vector<double>& a, const std::vector<double>& b) {
+  ASSERT_EQ(a.size(), b.size()) << where;
+  double difference = 0, size = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference += (a[i] - b[i]) * (a[i] - b[i]);
+    size += b[i] * b[i];
+  }
+  const double error = std::sqrt(difference / std::max(size, 1e-12));
+  if (!(error <= worst.difference)) worst = {error, where};
+}
+
+// Greatest relative error of losses, norms, parameters and first moments.
+Worst compare(const Outcome& outcome, const Outcome& expected) {
+  Worst worst;
+  compare(worst, "losses", outcome.losses, expected.losses);
+  compare(worst, "norms", outcome.norms, expected.norms);
+  for (const auto& [name, values] : expected.parameters) {
+    const auto found = outcome.parameters.find(name);
+    if (found == outcome.parameters.end()) return {1, name + " is missing"};
+    compare(worst, name, found->second, values);
+    // The global size of a moment, since a key bias has no gradient.
+    compare(worst, name + " moment", outcome.first_moments.at(name), expected.first_moments.at(name));
+  }
+  return worst;
+}
+
+class Partition : public ::testing::TestWithParam<NamedModel> {
+ protected:
+  Training training() const {
+    Training training;
+    training.build = GetParam().build;
+    training.kv_heads = GetParam().kv_heads;
+    return training;
+  }
+
+  void equal_one_rank(int dp, int tp, graph::Recompute recompute = graph::Recompute::kNone) {
+    Training one = training();
+    one.recompute = recompute;
+    one.micro_batches = {2 * dp};
+    const Outcome expected = train(one);
+    ASSERT_EQ(expected.error, "");
+    ASSERT_EQ(expected.losses.size(), 5U);
+    EXPECT_LT(expected.losses.back(), expected.losses.front() + 0.5);
+    for (const bool lazy : {false, true}) {
+      Training many = one;
+      many.dp = dp;
+      many.tp = tp;
+      many.micro_batches = {2};
+      many.lazy = lazy;
+      const Outcome outcome = train(many);
+      ASSERT_EQ(outcome.error, "");
+      const Worst worst = compare(outcome, expected);
+      EXPECT_LE(worst.difference, 1e-12) << worst.where << (lazy ? " lazy" : " eager");
+      RecordProperty(lazy ? "lazy_error" : "eager_error", std::to_string(worst.difference));
+    }
+  }
+};
+
+TEST_P(Partition, Tp2) { equal_one_rank(1, 2); }
+TEST_P(Partition, Tp4) { equal_one_rank(1, 4); }
+TEST_P(Partition, Dp2) { equal_one_rank(2, 1); }
+TEST_P(Partition, Tp2Dp2) { equal_one_rank(2, 2); }
+TEST_P(Partition, Tp2Dp2Selective) { equal_one_rank(2, 2, graph::Recompute::kSelective); }
+TEST_P(Partition, Tp2Dp2Full) { equal_one_rank(2, 2, graph::Recompute::kFull); }
+
+// A sequence that tp does not divide: all-reduces instead of reduce-scatters and gathers.
+TEST_P(Partition, Tp2WithAnOddSequence) {
+  Training one = training();
+  one.shape.sequence = 7;
+  const Outcome expected = train(one);
+  ASSERT_EQ(expected.error, "");
+  Training many = one;
+  many.tp = 2;
+  many.lazy = true;
+  const Outcome outcome = train(many);
+  ASSERT_EQ(outcome.error, "");
+  const Worst worst = compare(outcome, expected);
+  EXPECT_LE(worst.difference, 1e-12) << worst.where;
+}
+
+const auto kName = [](const auto& model) { return model.param.name; };
+INSTANTIATE_TEST_SUITE_P(Operation, Partition, ::testing::ValuesIn(operation_models()), kName);
+INSTANTIATE_TEST_SUITE_P(Family, Partition, ::testing::ValuesIn(family_models()), kName);
+
+}  // namespace
+}  // namespace ingot::runtime

@@ -1,0 +1,223 @@
+#include "runtime/training_for_tests.h"
+
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <numeric>
+#include <thread>
+
+#include "backend/backend.h"
+#include "base/hash.h"
+#include "base/random.h"
+#include "graph/ops.h"
+#include "graph/ownership.h"
+
+namespace ingot::runtime {
+namespace {
+
+size_t index(int64_t i) { return static_cast<size_t>(i); }
+
+uint64_t mixed(uint64_t a, uint64_t b, uint64_t c) { return hash_combine(hash_combine(a, b), c); }
+
+void store(const TensorView& view, int64_t i, double value) {
+  if (view.dtype == tensor::DType::kF64) {
+    view.as<double>()[i] = value;
+  } else {
+    view.as<float>()[i] = static_cast<float>(value);
+  }
+}
+
+double load(const TensorView& view, int64_t i) {
+  return view.dtype == tensor::DType::kF64 ? view.as<double>()[i] : static_cast<double>(view.as<float>()[i]);
+}
+
+// Calls visit(index in the stored part, index in the logical tensor) for each element that a rank owns.
+template <class Visit>
+void for_each_owned(const graph::Parameter& parameter, const graph::Mesh& mesh, int rank, const Visit& visit) {
+  const graph::Region region = graph::owned_region(parameter, mesh, rank);
+  const int64_t rows = parameter.logical.rank() > 1 ? region.count[0] : 1;
+  const int last = parameter.logical.rank() - 1;
+  const int64_t columns = region.count[index(last)];
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) {
+      const int64_t logical_row = last > 0 ? region.first[0] + r : 0;
+      visit(r * parameter.stored.last() + c,
+            logical_row * parameter.logical.last() + region.first[index(last)] + c);
+    }
+  }
+}
+
+void collect(const State& state, const graph::Program& program, int rank, Outcome& outcome) {
+  for (const State::Entry& entry : state.entries(program)) {
+    if (entry.kind == "exp_avg_sq") continue;
+    const graph::Parameter& parameter =
+        program.code->chunks.front().parameters[index(entry.index)];
+    std::vector<double>& whole =
+        (entry.kind == "param" ? outcome.parameters : outcome.first_moments)[parameter.name];
+    whole.resize(index(parameter.logical.elements()), std::nan(""));
+    for_each_owned(parameter, program.layout.mesh, rank,
+                   [&](int64_t stored, int64_t logical) { whole[index(logical)] = load(entry.view, stored); });
+  }
+}
+
+int micro_batches_of(const Training& training, int replica) {
+  return training.micro_batches[training.micro_batches.size() == 1 ? 0 : index(replica)];
+}
+
+// First sample of a replica in a step; steps follow each other.
+int64_t first_sample(const Training& training, int step, int replica) {
+  int64_t before = 0, all = 0;
+  for (int r = 0; r < training.dp; ++r) {
+    if (r == replica) before = all;
+    all += micro_batches_of(training, r) * training.shape.batch;
+  }
+  return step * all + before;
+}
+
+class Rank {
+ public:
+  Rank(const Training& training, comm::Transport& transport) : training_(training), transport_(transport) {}
+
+  Result<void> run(Outcome& outcome, std::mutex& mutex) {
+    const int rank = transport_.rank(), replica = rank / training_.tp;
+    const int m = micro_batches_of(training_, replica);
+    const graph::Program program = compile_or_fail(training_, m, graph::Purpose::kTrain);
+    std::vector<std::unique_ptr<backend::Backend>> owned;
+    std::vector<backend::Backend*> backends;
+    for (const std::string& name : training_.backends) {
+      INGOT_TRY(auto backend, backend::make_backend(name));
+      backends.push_back(backend.get());
+      owned.push_back(std::move(backend));
+    }
+    State state;
+    ExecutorOptions options;
+    options.seed = 42;
+    options.lazy = training_.lazy;
+    options.poison = training_.poison;
+    options.comm_timeout = std::chrono::seconds(20);
+    INGOT_TRY(auto executor, Executor::create(program, state, backends, transport_, options));
+    fill_parameters(state, program, rank);
+    state.start_scalars(training_.loss_scale);
+    for (int step = 0; step < training_.steps; ++step) {
+      const int side = step % 2;
+      fill_batch(*executor, training_, first_sample(training_, step, replica), side);
+      if (training_.before_step) training_.before_step(*executor, step, rank);
+      INGOT_TRY([[maybe_unused]] StepTiming timing, executor->run_step(side));
+      if (training_.after_step) training_.after_step(*executor, state, step, rank);
+      const auto* scalars = state.find("scalars").as<double>();
+      const std::lock_guard lock(mutex);
+      record(outcome.losses, step, scalars[graph::kLastLoss]);
+      record(outcome.norms, step, scalars[graph::kLastNorm]);
+      record(outcome.applied, step, scalars[graph::kApply]);
+      record(outcome.scales, step, scalars[graph::kLossScale]);
+    }
+    const std::lock_guard lock(mutex);
+    collect(state, program, rank, outcome);
+    return {};
+  }
+
+ private:
+  // The first rank to finish a step notes its values; the others must have the same bits.
+  static void record(std::vector<double>& values, int step, double value) {
+    if (index(step) == values.size()) values.push_back(value);
+    const double noted = values[index(step)];
+    EXPECT_TRUE(noted == value || (std::isnan(noted) && std::isnan(value))) << noted << " and " << value;
+  }
+
+  const Training& training_;
+  comm::Transport& transport_;
+};
+
+}  // namespace
+
+double parameter_value(const std::string& name, int64_t i) {
+  const double spread = random_normal(random_key(7, RandomPurpose::kInit, hash64(name)), static_cast<uint64_t>(i), 0);
+  const bool gain = name.find("ln") != std::string::npos && name.ends_with(".weight");
+  return (gain ? 1.0 : 0.0) + 0.2 * spread;
+}
+
+void fill_parameters(State& state, const graph::Program& program, int rank) {
+  for (const State::Entry& entry : state.entries(program)) {
+    if (entry.kind != "param") continue;
+    const graph::Parameter& parameter = program.code->chunks.front().parameters[index(entry.index)];
+    for_each_owned(parameter, program.layout.mesh, rank, [&](int64_t stored, int64_t logical) {
+      store(entry.view, stored, parameter_value(parameter.name, logical));
+    });
+  }
+  state.touch_parameters();
+}
+
+void fill_batch(Executor& executor, const Training& training, int64_t first, int side) {
+  const int64_t samples = executor.micro_batches() * training.shape.batch, length = training.shape.sequence;
+  const TensorView tokens = executor.input("batch.tokens", side), labels = executor.input("batch.labels", side),
+                   mask = executor.input("batch.loss_mask", side), position = executor.input("batch.position", side),
+                   start = executor.input("batch.doc_start", side), sample = executor.input("batch.sample", side),
+                   step = executor.input("step", side);
+  const auto token = [&](int64_t s, int64_t t) {
+    return static_cast<int32_t>(mixed(11, static_cast<uint64_t>(s), static_cast<uint64_t>(t)) %
+                                static_cast<uint64_t>(training.vocabulary));
+  };
+  for (int64_t i = 0; i < samples; ++i) {
+    const int64_t s = first + i;
+    int32_t begin = 0;
+    if (sample.data != nullptr) sample.as<int64_t>()[i] = s;
+    for (int64_t t = 0; t < length; ++t) {
+      const int64_t at = i * length + t;
+      if (training.documents && mixed(13, static_cast<uint64_t>(s), static_cast<uint64_t>(t)) % 5 == 0)
+        begin = static_cast<int32_t>(t);
+      if (tokens.data != nullptr) tokens.as<int32_t>()[at] = token(s, t);
+      if (labels.data != nullptr) labels.as<int32_t>()[at] = token(s, t + 1);
+      // Some masked, so that micro-batches count different numbers of tokens.
+      if (mask.data != nullptr)
+        mask.as<float>()[at] = mixed(17, static_cast<uint64_t>(s), static_cast<uint64_t>(t)) % 4 == 0 ? 0.0F : 1.0F;
+      if (position.data != nullptr) position.as<int32_t>()[at] = static_cast<int32_t>(t);
+      if (start.data != nullptr) start.as<int32_t>()[at] = begin;
+    }
+  }
+  if (step.data == nullptr) return;
+  step.as<double>()[graph::kLearningRate] = training.learning_rate;
+  step.as<double>()[graph::kLossScaling] = training.dynamic_scale ? 1 : 0;
+}
+
+graph::Program compile_or_fail(const Training& training, int micro_batches, graph::Purpose purpose) {
+  graph::BuildOptions shape = training.shape;
+  shape.purpose = purpose;
+  graph::CompileOptions options;
+  auto mesh = graph::make_mesh(training.dp, training.tp, 1, 1, 1, training.kv_heads);
+  INGOT_CHECK(mesh.has_value(), "{}", mesh.error().message);
+  options.layout.mesh = *mesh;
+  options.layout.micro_batches = micro_batches;
+  options.purpose = purpose;
+  options.precision = training.precision;
+  options.recompute = training.recompute;
+  options.optimizer.clip = training.clip;
+  std::vector<std::unique_ptr<backend::Backend>> backends;
+  for (const std::string& name : training.backends) {
+    auto backend = backend::make_backend(name);
+    INGOT_CHECK(backend.has_value(), "{}", backend.error().message);
+    options.targets.push_back(&(*backend)->target());  // static data, outlives the backend
+    backends.push_back(std::move(*backend));
+  }
+  options.update_on_second_target = options.targets.size() > 1;
+  auto program = graph::compile(training.build(shape), options);
+  INGOT_CHECK(program.has_value(), "{}", program.error().message);
+  return std::move(*program);
+}
+
+Outcome train(const Training& training) {
+  Outcome outcome;
+  std::mutex mutex;
+  auto world = comm::make_local_world(training.dp * training.tp);
+  std::vector<std::thread> threads;
+  for (auto& transport : world) {
+    threads.emplace_back([&] {
+      auto result = Rank(training, *transport).run(outcome, mutex);
+      const std::lock_guard lock(mutex);
+      if (!result && outcome.error.empty()) outcome.error = result.error().message;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return outcome;
+}
+
+}  // namespace ingot::runtime
