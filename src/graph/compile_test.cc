@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -49,6 +50,7 @@ TEST(Golden, GptTwoOnOneRank) {
   CompileOptions options = options_for(reference_target());
   options.layout.micro_batches = 2;
   const Program program = compiled(build_test_model({}), options);
+  if (const char* to = std::getenv("INGOT_SHOW")) std::ofstream(to) << print(program);
   expect_same_text(read_golden("gpt2_one_rank.program.txt"), print(program));
 }
 

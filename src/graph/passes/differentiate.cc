@@ -94,7 +94,7 @@ class Differentiation {
       return;
     }
     Value total = graph_.value(gradient);
-    total.name = graph_.value(sum).name + ".sum";
+    total.name = "d." + graph_.value(value).name + ".sum";
     const ValueId output = graph_.add_value(std::move(total));
     Node add;
     add.op = Op::kAdd;

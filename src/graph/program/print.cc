@@ -77,7 +77,9 @@ class Printer {
 
   void print_buffers() {
     line("\nbuffers");
-    for (const BufferPlan& buffer : code_.buffers)
+    std::vector<BufferPlan> sorted = code_.buffers;
+    std::ranges::stable_sort(sorted, {}, &BufferPlan::space);
+    for (const BufferPlan& buffer : sorted)
       line("  {} {}: {} {}{}", name_of(buffer.space), buffer.name, tensor::name_of(buffer.dtype),
            buffer.shape.to_string(), buffer.micro_batch_elements > 0 ? " per micro-batch" : "");
   }
