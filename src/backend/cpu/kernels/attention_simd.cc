@@ -348,18 +348,24 @@ int64_t backward_bytes(int64_t seq_len, int64_t head_size) {
   return 4 * (7 * t * d + 2 * kKeyBlock * (d + t + 16) + 4 * t);
 }
 
-const AttentionKernels kF32Attention{
-    [](const AttentionForwardTask& t) { HWY_DYNAMIC_DISPATCH(forward_f32)
-                                        (t); },
-    [](const AttentionBackwardTask& t) { HWY_DYNAMIC_DISPATCH(backward_f32)
-                                         (t); }, forward_bytes,
-    backward_bytes};
-const AttentionKernels kBf16Attention{
-    [](const AttentionForwardTask& t) { HWY_DYNAMIC_DISPATCH(forward_bf16)
-                                        (t); },
-    [](const AttentionBackwardTask& t) { HWY_DYNAMIC_DISPATCH(backward_bf16)
-                                         (t); }, forward_bytes,
-    backward_bytes};
+const AttentionKernels kF32Attention{[](const AttentionForwardTask& t) {
+                                       HWY_DYNAMIC_DISPATCH(forward_f32)
+                                       (t);
+                                     },
+                                     [](const AttentionBackwardTask& t) {
+                                       HWY_DYNAMIC_DISPATCH(backward_f32)
+                                       (t);
+                                     },
+                                     forward_bytes, backward_bytes};
+const AttentionKernels kBf16Attention{[](const AttentionForwardTask& t) {
+                                        HWY_DYNAMIC_DISPATCH(forward_bf16)
+                                        (t);
+                                      },
+                                      [](const AttentionBackwardTask& t) {
+                                        HWY_DYNAMIC_DISPATCH(backward_bf16)
+                                        (t);
+                                      },
+                                      forward_bytes, backward_bytes};
 
 }  // namespace
 

@@ -14,8 +14,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace ingot::backend::cpu::HWY_NAMESPACE {
 
-// 2^t: minimax polynomial of degree 5 on [-1/2, 1/2], relative error 8e-8. 0 below -126; t above 127 is taken for
-// 127.
+// 2^t: minimax polynomial of degree 5 on [-1/2, 1/2], relative error 8e-8. 0 below -126; t above 127 is taken
+// for 127.
 HWY_INLINE F32Vec power_of_two(F32Vec t) {
   const F32Tag d;
   const hn::Rebind<int32_t, F32Tag> di;

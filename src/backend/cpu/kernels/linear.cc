@@ -14,6 +14,8 @@ using tensor::TensorView;
 
 constexpr int64_t kPackRows = 64;  // of one task, and of one partial sum of the bias gradient
 
+int64_t tiles_of(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
 void check_float(const TensorView& view) {
   INGOT_CHECK(view.dtype == DType::kF32 || view.dtype == DType::kBF16, "{} is neither f32 nor bf16",
               tensor::name_of(view.dtype));
@@ -33,16 +35,17 @@ const ProductKernels& product_kernels(const Cpu& cpu, DType dtype) {
 TilePlan plan_product(DType dtype, int64_t rows, int64_t reduction, int64_t columns) {
   constexpr int64_t kStripBytes = 800 << 10;  // of packed weights: most of an L2 cache
   constexpr int64_t kEnoughTiles = 12;
-  constexpr int64_t kHeights[] = {kTileRows, 126, 60, 30};
+  constexpr int64_t kHeights[] = {kTileRows, kLongTileRows, 66, 30};
+  constexpr int64_t kCallRows = 6;  // of the micro-kernel: only the last tile should end in fewer
   const bool long_reduction = reduction > kLongReduction;
   TilePlan plan;
   const int64_t strip = kStripBytes / (reduction * tensor::size_of(dtype)) / kPanelColumns * kPanelColumns;
-  plan.columns = long_reduction ? kTileColumns : std::clamp(strip, kPanelColumns, kTileColumns);
-  plan.column_tiles = (columns + plan.columns - 1) / plan.columns;
+  plan.columns = long_reduction ? kTileColumns : std::clamp(strip, 2 * kPanelColumns, kTileColumns);
+  plan.column_tiles = tiles_of(columns, plan.columns);
   for (const int64_t height : kHeights) {
     if (long_reduction && height > kLongTileRows) continue;
-    plan.rows = height;
-    plan.row_tiles = (rows + height - 1) / height;
+    plan.rows = tiles_of(tiles_of(rows, tiles_of(rows, height)), kCallRows) * kCallRows;
+    plan.row_tiles = tiles_of(rows, plan.rows);
     if (plan.row_tiles * plan.column_tiles >= kEnoughTiles) break;
   }
   return plan;
@@ -112,9 +115,9 @@ bool streams(const void* y, int64_t rows, int64_t columns, int64_t element) {
 GradientPlan plan_gradient(DType dtype, int64_t rows, int64_t out_features, int64_t in_features) {
   GradientPlan plan;
   plan.k_stride = (rows + 3) / 4 * 4;
-  plan.row_blocks = (rows + kPackRows - 1) / kPackRows;
+  plan.row_blocks = tiles_of(rows, kPackRows);
   const int64_t element = tensor::size_of(dtype);
-  const auto padded = [](int64_t n, int64_t to) { return (n + to - 1) / to * to; };
+  const auto padded = [](int64_t n, int64_t to) { return tiles_of(n, to) * to; };
   plan.pack8_bytes = tensor::align_up(padded(out_features, kGradientRows) * plan.k_stride * element);
   plan.pack48_bytes = tensor::align_up(padded(in_features, kGradientColumns) * plan.k_stride * element);
   plan.sums_bytes = tensor::align_up(plan.row_blocks * out_features * 4);
@@ -130,14 +133,21 @@ int64_t weight_gradient_workspace_bytes(DType dtype, int64_t rows, int64_t out_f
 void run_gradient(const Cpu& cpu, DType dtype, const GradientTile& whole) {
   const ProductKernels& kernels = product_kernels(cpu, dtype);
   const int64_t element = tensor::size_of(dtype);
+  constexpr int64_t kStripBytes = 800 << 10;  // of b: most of an L2 cache
   constexpr int64_t kEnoughTiles = 8;
-  int64_t height = 384, width = 192;
-  const auto tiles = [](int64_t n, int64_t size) { return (n + size - 1) / size; };
-  while (height > 48 && tiles(whole.rows, height) * tiles(whole.columns, width) < kEnoughTiles) height /= 2;
-  while (width > 48 && tiles(whole.rows, height) * tiles(whole.columns, width) < kEnoughTiles) width /= 2;
-  const int64_t row_tiles = tiles(whole.rows, height);
+  constexpr int64_t kWidth = 192, kHeight = 384;
+  // A short reduction leaves room for a wide strip; then a is read once.
+  const int64_t strip = kStripBytes / (std::min<int64_t>(whole.reduction, 2048) * element);
+  int64_t width = std::clamp(strip / kWidth * kWidth, kWidth, 4 * kWidth);
+  while (width > kWidth && width >= whole.columns + kWidth) width -= kWidth;
+  int64_t height = width > kWidth ? kHeight / 4 : kHeight;
+  const auto tiles = [&] { return tiles_of(whole.rows, height) * tiles_of(whole.columns, width); };
+  while (height > 48 && tiles() < kEnoughTiles) height /= 2;
+  while (width > kGradientColumns && tiles() < kEnoughTiles) width /= 2;
+  width = tiles_of(width, kGradientColumns) * kGradientColumns;
+  const int64_t row_tiles = tiles_of(whole.rows, height);
   // Rows vary fastest: tiles that run at the same time share a strip of b.
-  cpu.pool.parallel_for(row_tiles * tiles(whole.columns, width), [&](int64_t tile, int) {
+  cpu.pool.parallel_for(row_tiles * tiles_of(whole.columns, width), [&](int64_t tile, int) {
     const int64_t row = tile % row_tiles * height, column = tile / row_tiles * width;
     GradientTile t = whole;
     t.a = static_cast<const std::byte*>(whole.a) + row * whole.k_stride * element;
@@ -155,7 +165,7 @@ namespace {
 void add_partial_sums(const Cpu& cpu, const float* sums, int64_t blocks, float beta, const TensorView& db) {
   constexpr int64_t kColumns = 256;
   const int64_t n = db.elements();
-  cpu.pool.parallel_for((n + kColumns - 1) / kColumns, [&](int64_t tile, int) {
+  cpu.pool.parallel_for(tiles_of(n, kColumns), [&](int64_t tile, int) {
     const int64_t end = std::min(n, (tile + 1) * kColumns);
     for (int64_t i = tile * kColumns; i < end; ++i) {
       float sum = beta == 0 ? 0.0F : db.as<float>()[i];

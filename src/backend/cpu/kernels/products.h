@@ -11,11 +11,11 @@ namespace ingot::backend::cpu {
 inline constexpr int64_t kPanelColumns = 64;     // of packed weights
 inline constexpr int64_t kGradientRows = 8;      // panels of the operands of a weight gradient, "pack8"
 inline constexpr int64_t kGradientColumns = 48;  //   and "pack48"
-inline constexpr int64_t kTileRows = 256;        // at most, of one tile of a product
+inline constexpr int64_t kTileRows = 258;        // at most, of one tile of a product
 inline constexpr int64_t kTileColumns = 384;
 // Longer reductions go in blocks through an f32 tile on the stack, of at most kLongTileRows rows.
 inline constexpr int64_t kLongReduction = 4096;
-inline constexpr int64_t kLongTileRows = 128;
+inline constexpr int64_t kLongTileRows = 132;
 
 // y[rows, columns] = a · W + bias + addend for one tile; strides in elements.
 struct ProductTile {

@@ -1,0 +1,118 @@
+#include "backend/cpu/kernels/head.h"
+
+#include <gtest/gtest.h>
+
+#include "backend/cpu/kernels/kernel_testing.h"
+
+namespace ingot::backend::cpu {
+namespace {
+
+using testing::as_workspace;
+using testing::bound_of;
+using testing::DType;
+using testing::random_tensor;
+using testing::relative_error;
+using testing::TensorView;
+using testing::TestTensor;
+using testing::workspace_of;
+
+struct Problem {
+  Problem(DType type, int64_t r, int64_t c, int64_t v)
+      : dtype(type),
+        rows(r),
+        channels(c),
+        vocabulary(v),
+        x(random_tensor(type, {r, c}, 1)),
+        w(random_tensor(type, {v, c}, 2)),
+        labels(DType::kI32, {r}),
+        mask(DType::kF32, {r}),
+        old(random_tensor(DType::kF32, {v, c}, 3)) {
+    for (int64_t i = 0; i < r; ++i) {
+      labels.set(i, static_cast<double>(i * 7 % v));
+      mask.set(i, i % 5 == 3 ? 0.0 : 1.0);
+    }
+    if (r > 2) labels.set(1, -1);
+    if (r > 2) labels.set(2, static_cast<double>(v));
+    solve();
+  }
+
+  void solve() {
+    dx.assign(static_cast<size_t>(rows * channels), 0);
+    dw = old.values();
+    for (int64_t r = 0; r < rows; ++r) {
+      const auto label = static_cast<int64_t>(labels.at(r));
+      if (mask.at(r) == 0 || label < 0 || label >= vocabulary) continue;
+      std::vector<double> logits(static_cast<size_t>(vocabulary));
+      double sum = 0;
+      for (int64_t v = 0; v < vocabulary; ++v) {
+        for (int64_t c = 0; c < channels; ++c) {
+          logits[static_cast<size_t>(v)] += x.at(r * channels + c) * w.at(v * channels + c);
+        }
+        sum += std::exp(logits[static_cast<size_t>(v)]);
+      }
+      loss += std::log(sum) - logits[static_cast<size_t>(label)];
+      tokens += 1;
+      for (int64_t v = 0; v < vocabulary; ++v) {
+        const double g = scale * (std::exp(logits[static_cast<size_t>(v)]) / sum - (v == label ? 1 : 0));
+        for (int64_t c = 0; c < channels; ++c) {
+          dx[static_cast<size_t>(r * channels + c)] += g * w.at(v * channels + c);
+          dw[static_cast<size_t>(v * channels + c)] += g * x.at(r * channels + c);
+        }
+      }
+    }
+  }
+
+  DType dtype;
+  int64_t rows, channels, vocabulary;
+  TestTensor x, w, labels, mask, old;
+  static constexpr double scale = 0.25;
+  double loss = 0, tokens = 0;
+  std::vector<double> dx, dw;
+};
+
+TEST(HeadTest, EqualsALoop) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const auto& [rows, channels, vocabulary] :
+         {std::array<int64_t, 3>{1, 1, 2}, {5, 3, 65}, {70, 48, 129}, {600, 16, 33}, {20, 8, 4201}}) {
+      const Problem p(dtype, rows, channels, vocabulary);
+      testing::for_each_cpu([&](const Cpu& cpu) {
+        TestTensor forward(DType::kU8,
+                           {packed_weight_bytes(dtype, WeightUse::kForward, vocabulary, channels)});
+        TestTensor backward(DType::kU8,
+                            {packed_weight_bytes(dtype, WeightUse::kBackward, vocabulary, channels)});
+        pack_weight(cpu, {p.w.view(), dtype, as_workspace(forward), as_workspace(backward)});
+        TestTensor dx(dtype, {rows, channels}), dw(DType::kF32, {vocabulary, channels});
+        for (int64_t i = 0; i < p.old.size(); ++i) dw.set(i, p.old.at(i));
+        TestTensor workspace = workspace_of(head_workspace_bytes(dtype, rows, channels, vocabulary, true));
+        HeadArgs args{.x = p.x.view(),
+                      .vocabulary = vocabulary,
+                      .forward = as_workspace(forward),
+                      .backward = as_workspace(backward),
+                      .labels = p.labels.view(),
+                      .mask = p.mask.view(),
+                      .scale = static_cast<float>(Problem::scale),
+                      .dx = dx.view(),
+                      .beta = 1,
+                      .dw = dw.view(),
+                      .workspace = as_workspace(workspace)};
+        const HeadResult result = head_cross_entropy(cpu, args);
+        const double bound = bound_of(dtype);
+        EXPECT_NEAR(result.loss_sum, p.loss, bound * p.loss) << rows << " " << channels << " " << vocabulary;
+        EXPECT_EQ(result.tokens, p.tokens);
+        // Logits and their gradients are rounded to bf16 before the products that read them.
+        EXPECT_LT(relative_error(dx, p.dx), dtype == DType::kBF16 ? 6e-3 : 1e-5) << rows << " " << vocabulary;
+        EXPECT_LT(relative_error(dw, p.dw), bound) << rows << " " << channels << " " << vocabulary;
+        TestTensor small = workspace_of(head_workspace_bytes(dtype, rows, channels, vocabulary, false));
+        args.dx = {};
+        args.dw = {};
+        args.workspace = as_workspace(small);
+        EXPECT_EQ(head_cross_entropy(cpu, args).loss_sum, result.loss_sum);
+        EXPECT_TRUE(workspace.guards_hold() && small.guards_hold() && dx.guards_hold() && dw.guards_hold());
+        return dx.bits() + dw.bits() + std::to_string(result.loss_sum);
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ingot::backend::cpu
