@@ -1,6 +1,6 @@
 #pragma once
-// Events: everything that a run must not do silently. One line of JSON each in events.jsonl, a counter by kind in the
-// metrics registry, and a line on the console where a person should see it.
+// Events: everything that a run must not do silently. One line of JSON each in events.jsonl, a counter by
+// kind in the metrics registry, and a line on the console where a person should see it.
 
 #include <cstdint>
 #include <functional>
@@ -23,16 +23,16 @@ struct EventField {
 
 struct Event {
   Severity severity = Severity::kInfo;
-  std::string kind;      // "step_skipped", "checkpoint_saved", "resumed", ...: snake_case, stable
-  std::string message;   // one sentence for a person
+  std::string kind;     // "step_skipped", "checkpoint_saved", "resumed", ...: snake_case, stable
+  std::string message;  // one sentence for a person
   std::vector<EventField> fields;
 };
 
-// {"time":…,"severity":"warning","kind":…,"message":…, fields…}; no newline. Non-finite numbers become strings, and
-// bytes that are no UTF-8 become U+FFFD.
+// {"time":…,"severity":"warning","kind":…,"message":…, fields…}; no newline. Non-finite numbers become
+// strings, and bytes that are no UTF-8 become U+FFFD.
 std::string to_json_line(const Event& event, double unix_time_s);
 std::string json_quoted(std::string_view text);  // with the quotes, escaped as RFC 8259 says
-std::string json_number(double value);           // shortest that reads back the same; "nan", "inf", "-inf" quoted
+std::string json_number(double value);  // shortest that reads back the same; "nan", "inf", "-inf" quoted
 
 // Where events go; a sink must be callable from any thread.
 class EventLog {

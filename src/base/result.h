@@ -123,7 +123,8 @@ class [[nodiscard]] Result<void> {
   declaration = std::move(name).value()
 
 // INGOT_TRY_VOID(expression): returns the error of a Result<void>, if any.
-#define INGOT_TRY_VOID(expression)                                                                 \
-  do {                                                                                             \
-    if (auto failed_try_ = (expression); !failed_try_) return std::move(failed_try_).take_error(); \
+#define INGOT_TRY_VOID(expression) INGOT_TRY_VOID_NAMED(INGOT_CONCAT(failed_, __LINE__), expression)
+#define INGOT_TRY_VOID_NAMED(name, expression)                                        \
+  do {                                                                                \
+    if (auto name = (expression); !name) return std::move(name).take_error();         \
   } while (false)

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
+#include <sstream>
 
 #include "base/units.h"
 #include "spec/fields.h"
@@ -61,6 +63,12 @@ std::string block_also(const std::string& name) {
     if (has_word(block.also, name)) return block.name;
   }
   return "";
+}
+
+// nearest_name among the words of a blank-separated list.
+std::string nearest_word(const std::string& name, std::string_view list) {
+  std::istringstream in{std::string(list)};
+  return nearest_name(name, {std::istream_iterator<std::string>(in), std::istream_iterator<std::string>()});
 }
 
 class Assigner {
@@ -133,7 +141,7 @@ class Assigner {
     const auto before = set_by_.find(key);
     if (before != set_by_.end()) {
       return mistake(value, full + " = " + value_text(value),
-                     fmt::format("says {} again, which {} has said; keep one", key, before->second));
+                     fmt::format("and {} are the same key, {}; keep one of the two", before->second, key));
     }
     set_by_.emplace(key, full);
     if (full != key) out_->notes.push_back(fmt::format("{}: {} is read as {}", value.place, full, key));
@@ -154,6 +162,10 @@ class Assigner {
       }
     }
     std::string near = nearest_name(key, own);
+    for (const BoundField& field : fields_) {
+      if (field.block == block && near.empty() && !nearest_word(key, field.info.also).empty())
+        near = field.info.key;
+    }
     if (near.empty()) {
       near = nearest_name(key, all);
       for (const BoundField& field : fields_) {

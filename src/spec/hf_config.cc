@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
@@ -51,14 +52,24 @@ constexpr auto kNeutral = std::to_array<Neutral>({{"mlp_bias", "false"},
                                                   {"partial_rotary_factor", "1.0"},
                                                   {"use_qk_norm", "false"}});
 
-Value to_value(const Json& json, const std::string& name) {
+constexpr int kDeepest = 16;
+
+// What lies deeper than any word of ours is dropped: a hostile file must not exhaust the stack.
+Value to_value(const Json& json, const std::string& name, int depth = 0) {
   Value value;
   value.place = name;
+  if (depth > kDeepest) return value;
   switch (json.type()) {
     case Json::value_t::boolean:
       value.data = json.get<bool>();
       break;
     case Json::value_t::number_unsigned:
+      if (json.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+        value.data = json.get<double>();
+        break;
+      }
+      value.data = json.get<int64_t>();
+      break;
     case Json::value_t::number_integer:
       value.data = json.get<int64_t>();
       break;
@@ -70,13 +81,13 @@ Value to_value(const Json& json, const std::string& name) {
       break;
     case Json::value_t::array: {
       std::vector<Value> items;
-      for (const Json& item : json) items.push_back(to_value(item, name));
+      for (const Json& item : json) items.push_back(to_value(item, name, depth + 1));
       value.data = std::move(items);
       break;
     }
     case Json::value_t::object: {
       Table table;
-      for (const auto& [key, item] : json.items()) table.emplace_back(key, to_value(item, name));
+      for (const auto& [key, item] : json.items()) table.emplace_back(key, to_value(item, name, depth + 1));
       value.data = std::move(table);
       break;
     }

@@ -60,7 +60,7 @@ inline constexpr ModelWords kLlamaWords{
     "intermediate_size",       "hidden_act",  "rms_norm_eps"};
 
 template <class V>
-void visit(ModelSpec& b, V&& v) {
+void visit_sizes(ModelSpec& b, V&& v) {
   const bool gpt2 = b.family == "gpt2";
   const ModelWords& w = gpt2 ? kGpt2Words : kLlamaWords;
   v(b.family, Field{.key = "family", .help = "gpt2 or llama", .also = "model_type"});
@@ -110,6 +110,12 @@ void visit(ModelSpec& b, V&& v) {
           .also = "intermediate_size n_inner ffn_hidden_size intermediate_dim base_mlp_dim",
           .min = 0,
           .max = 1 << 24});
+}
+
+template <class V>
+void visit_arithmetic(ModelSpec& b, V&& v) {
+  const bool gpt2 = b.family == "gpt2";
+  const ModelWords& w = gpt2 ? kGpt2Words : kLlamaWords;
   v(b.activation, Field{.key = w.activation,
                         .help = "of the feed-forward part",
                         .also = "activation_function hidden_act hidden_activation"});
@@ -157,6 +163,12 @@ void visit(ModelSpec& b, V&& v) {
                                .also = "init_method_std",
                                .min = 0,
                                .max = 10});
+}
+
+template <class V>
+void visit(ModelSpec& b, V&& v) {
+  visit_sizes(b, v);
+  visit_arithmetic(b, v);
 }
 
 template <class V>
