@@ -99,8 +99,10 @@ class Dataset {
   const std::string& folder() const { return folder_; }
   const DatasetManifest& manifest() const { return manifest_; }
   const TokenStream& train() const { return train_; }
-  const TokenStream& validation() const { return validation_; }  // may be empty
-  std::string tokenizer_path() const;                            // tokenizer.json in the folder
+  TokenStream take_train() && { return std::move(train_); }
+  void set_validation(TokenStream stream) { validation_ = std::move(stream); }  // of the same tokenizer
+  const TokenStream& validation() const { return validation_; }                 // may be empty
+  std::string tokenizer_path() const;  // tokenizer.json in the folder
 
   // A sentence when the model's vocabulary is smaller than the data's (ids would have no embedding).
   Result<void> check_vocab(int64_t model_vocab) const;

@@ -21,15 +21,12 @@ class BuildRun {
  public:
   BuildRun(const Tokenizer& tokenizer, const BuildOptions& options, const BuildProgressCallback& progress)
       : tokenizer_(tokenizer), options_(options), progress_(progress), started_ns_(monotonic_ns()) {
-    if (tokenizer.end_of_text()) special_.push_back(*tokenizer.end_of_text());
     if (options.bos) bos_ = begin_of_text(tokenizer);
-    if (bos_) special_.push_back(*bos_);
   }
 
-  std::span<const int32_t> special() const { return special_; }
   double seconds() const { return static_cast<double>(monotonic_ns() - started_ns_) * 1e-9; }
 
-  // `target` has begin_document, append and add_text_bytes, each giving a Result<void>.
+  // `target` has begin_document and append, each giving a Result<void>.
   template <class Target>
   Result<ReadStats> encode_all(const std::vector<std::string>& paths, Target& target) {
     INGOT_TRY(std::vector<SourceFile> sources, find_source_files(paths, options_.format));
@@ -92,7 +89,6 @@ class BuildRun {
       }
       INGOT_TRY_VOID(put(ids.first(piece.ids), target));
       ids = ids.subspan(piece.ids);
-      INGOT_TRY_VOID(target.add_text_bytes(static_cast<int64_t>(piece.text_bytes)));
       text_bytes_ += static_cast<int64_t>(piece.text_bytes);
       if (const auto end = tokenizer_.end_of_text(); piece.ends_document && end) {
         INGOT_TRY_VOID(put(std::span<const int32_t>(&*end, 1), target));
@@ -123,7 +119,6 @@ class BuildRun {
   const BuildOptions& options_;
   const BuildProgressCallback& progress_;
   std::optional<int32_t> bos_;
-  std::vector<int32_t> special_;
   int64_t started_ns_;
   int64_t reported_ns_ = 0;
   int64_t source_files_ = 0;
@@ -140,7 +135,6 @@ struct WholeSplit {
     return {};
   }
   Result<void> append(std::span<const int32_t> ids) { return writer.append(ids); }
-  Result<void> add_text_bytes(int64_t bytes) { return writer.add_text_bytes(bytes); }
 };
 
 Result<void> check_options(const Tokenizer& tokenizer, const BuildOptions& options) {
@@ -158,6 +152,19 @@ Result<void> check_options(const Tokenizer& tokenizer, const BuildOptions& optio
                                tokenizer.name()));
   }
   return {};
+}
+
+// Special tokens stand for no text. (A normalizer may make this differ a little from the bytes that were
+// read.)
+std::vector<uint32_t> text_bytes_by_id(const Tokenizer& tokenizer) {
+  std::vector<uint32_t> bytes(static_cast<size_t>(tokenizer.vocab_size()));
+  for (size_t id = 0; id < bytes.size(); ++id) {
+    bytes[id] = static_cast<uint32_t>(tokenizer.token_bytes(static_cast<int32_t>(id)).size());
+  }
+  for (const std::optional<int32_t> special : {tokenizer.end_of_text(), begin_of_text(tokenizer)}) {
+    if (special) bytes[static_cast<size_t>(*special)] = 0;
+  }
+  return bytes;
 }
 
 std::vector<std::string> warnings_of(const BuildReport& report, const BuildOptions& options) {
@@ -192,8 +199,9 @@ Result<BuildReport> build_dataset(const Tokenizer& tokenizer, const BuildOptions
   const std::string& staging = folder.staging_path();
   const TokenShardOptions shard{tokenizer.vocab_size(), tokenizer.fingerprint(), options.block_bytes};
   const bool own_validation = !options.validation_sources.empty();
-  SplitWriter train(staging, "train", shard, options.shard_bytes);
-  SplitWriter validation(staging, "validation", shard, options.shard_bytes);
+  const std::vector<uint32_t> text_bytes = text_bytes_by_id(tokenizer);
+  SplitWriter train(staging, "train", shard, options.shard_bytes, text_bytes);
+  SplitWriter validation(staging, "validation", shard, options.shard_bytes, text_bytes);
   SplitRouter router(train, validation, own_validation ? 0 : options.validation_fraction, options.seed,
                      staging + "/first-document", shard);
 
@@ -201,7 +209,7 @@ Result<BuildReport> build_dataset(const Tokenizer& tokenizer, const BuildOptions
   BuildReport report;
   DatasetManifest& manifest = report.manifest;
   INGOT_TRY(report.train_reading, run.encode_all(options.sources, router));
-  INGOT_TRY(manifest.validation_rule, router.finish(tokenizer, run.special()));
+  INGOT_TRY(manifest.validation_rule, router.finish());
   if (own_validation) {
     WholeSplit target{validation};
     INGOT_TRY(report.validation_reading, run.encode_all(options.validation_sources, target));

@@ -40,6 +40,9 @@ struct PreparedData {
   ~PreparedData();
 };
 
+// Tokens of a trained vocabulary for so much text: a power of two near one for every KiB, from 512 to 32,768.
+int64_t automatic_vocab(int64_t text_bytes);
+
 Result<PreparedData> prepare_data(const PrepareOptions& options, const BuildProgressCallback& progress = {});
 
 }  // namespace ingot::data

@@ -6,7 +6,6 @@
 
 #include "base/file.h"
 #include "base/random.h"
-#include "data/tokenizer/tokenizer.h"
 
 namespace ingot::data {
 namespace {
@@ -26,24 +25,17 @@ Result<void> for_each_part(const TokenShard& shard, int64_t first, int64_t last,
   return {};
 }
 
-int64_t text_bytes_of(const Tokenizer& tokenizer, std::span<const int32_t> ids,
-                      std::span<const int32_t> special) {
-  int64_t bytes = 0;
-  for (const int32_t id : ids) {
-    if (std::find(special.begin(), special.end(), id) != special.end()) continue;
-    bytes += static_cast<int64_t>(tokenizer.token_bytes(id).size());
-  }
-  return bytes;
-}
-
 }  // namespace
 
 SplitWriter::SplitWriter(std::string folder, std::string split, const TokenShardOptions& options,
-                         int64_t shard_bytes)
+                         int64_t shard_bytes, std::span<const uint32_t> text_bytes)
     : folder_(std::move(folder)),
       split_(std::move(split)),
       options_(options),
-      token_bytes_(options.vocab_size <= 65536 ? 2 : 4) {
+      token_bytes_(options.vocab_size <= 65536 ? 2 : 4),
+      text_bytes_(text_bytes) {
+  INGOT_CHECK(static_cast<int64_t>(text_bytes.size()) == options.vocab_size, "text bytes of {} ids of {}",
+              text_bytes.size(), options.vocab_size);
   shard_bytes_ = std::max(shard_bytes / token_bytes_, int64_t{1}) * token_bytes_;
 }
 
@@ -80,17 +72,13 @@ Result<void> SplitWriter::append(std::span<const int32_t> ids) {
     const int64_t room = (shard_bytes_ - writer_->data_bytes()) / token_bytes_;
     const auto part = ids.first(std::min(ids.size(), static_cast<size_t>(room)));
     INGOT_TRY_VOID(writer_->append(part));
+    int64_t stands_for = 0;
+    for (const int32_t id : part) stands_for += text_bytes_[static_cast<size_t>(id)];
+    writer_->add_text_bytes(stands_for);
+    record_.text_bytes += stands_for;
     record_.tokens += static_cast<int64_t>(part.size());
     ids = ids.subspan(part.size());
   }
-  return {};
-}
-
-Result<void> SplitWriter::add_text_bytes(int64_t bytes) {
-  if (bytes == 0) return {};
-  if (!writer_) INGOT_TRY_VOID(open_shard());
-  writer_->add_text_bytes(bytes);
-  record_.text_bytes += bytes;
   return {};
 }
 
@@ -132,12 +120,6 @@ Result<void> SplitRouter::append(std::span<const int32_t> ids) {
   return spool_ ? spool_->append(ids) : current_->append(ids);
 }
 
-Result<void> SplitRouter::add_text_bytes(int64_t bytes) {
-  if (!spool_) return current_->add_text_bytes(bytes);
-  spool_->add_text_bytes(bytes);
-  return {};
-}
-
 Result<TokenShard> SplitRouter::close_spool() {
   INGOT_TRY_VOID(spool_->finish());
   spool_.reset();
@@ -150,11 +132,10 @@ Result<void> SplitRouter::release_first_document() {
   INGOT_TRY(const TokenShard first, close_spool());
   SplitWriter& split = split_of(0);
   split.begin_document();
-  INGOT_TRY_VOID(for_each_part(first, 0, first.info().tokens, [&](auto ids) { return split.append(ids); }));
-  return split.add_text_bytes(first.info().text_bytes);
+  return for_each_part(first, 0, first.info().tokens, [&](auto ids) { return split.append(ids); });
 }
 
-Result<void> SplitRouter::cut_only_document(const Tokenizer& tokenizer, std::span<const int32_t> special) {
+Result<void> SplitRouter::cut_only_document() {
   INGOT_TRY(const TokenShard only, close_spool());
   const int64_t tokens = only.info().tokens;
   const int64_t kept =
@@ -162,21 +143,13 @@ Result<void> SplitRouter::cut_only_document(const Tokenizer& tokenizer, std::spa
   train_.begin_document();
   INGOT_TRY_VOID(for_each_part(only, 0, kept, [&](auto ids) { return train_.append(ids); }));
   validation_.begin_document();
-  int64_t text_bytes = 0;
-  INGOT_TRY_VOID(for_each_part(only, kept, tokens, [&](auto ids) {
-    text_bytes += text_bytes_of(tokenizer, ids, special);
-    return validation_.append(ids);
-  }));
-  // A normalizer makes the tokens' bytes differ from the text's; together the parts stay what was read.
-  text_bytes = std::min(text_bytes, only.info().text_bytes);
-  if (kept < tokens) INGOT_TRY_VOID(validation_.add_text_bytes(text_bytes));
-  return train_.add_text_bytes(only.info().text_bytes - text_bytes);
+  return for_each_part(only, kept, tokens, [&](auto ids) { return validation_.append(ids); });
 }
 
-Result<std::string> SplitRouter::finish(const Tokenizer& tokenizer, std::span<const int32_t> special) {
+Result<std::string> SplitRouter::finish() {
   if (validation_fraction_ <= 0) return std::string("none");
   if (!spool_) return std::string("documents by hash");
-  INGOT_TRY_VOID(cut_only_document(tokenizer, special));
+  INGOT_TRY_VOID(cut_only_document());
   return std::string("last part of one document");
 }
 

@@ -13,15 +13,14 @@
 
 namespace ingot::data {
 
-class Tokenizer;
-
 class SplitWriter {
  public:
-  // Files are <folder>/<split>-00000.tok and on.
-  SplitWriter(std::string folder, std::string split, const TokenShardOptions& options, int64_t shard_bytes);
+  // Files are <folder>/<split>-00000.tok and on. `text_bytes` are the bytes of text that each id stands for;
+  // they must outlive the writer.
+  SplitWriter(std::string folder, std::string split, const TokenShardOptions& options, int64_t shard_bytes,
+              std::span<const uint32_t> text_bytes);
   void begin_document();
   Result<void> append(std::span<const int32_t> ids);
-  Result<void> add_text_bytes(int64_t bytes);
   int64_t tokens() const { return record_.tokens; }
   Result<SplitRecord> finish();
 
@@ -34,6 +33,7 @@ class SplitWriter {
   TokenShardOptions options_;
   int64_t shard_bytes_;
   int64_t token_bytes_;
+  std::span<const uint32_t> text_bytes_;
   bool document_pending_ = false;
   std::optional<TokenShardWriter> writer_;
   SplitRecord record_;
@@ -47,16 +47,15 @@ class SplitRouter {
               std::string spool_path, const TokenShardOptions& options);
   Result<void> begin_document();
   Result<void> append(std::span<const int32_t> ids);
-  Result<void> add_text_bytes(int64_t bytes);
-  // `special` tokens stand for no text. Returns the rule that was used, as dataset.json names it.
-  Result<std::string> finish(const Tokenizer& tokenizer, std::span<const int32_t> special);
+  // Returns the rule that was used, as dataset.json names it.
+  Result<std::string> finish();
   int64_t documents() const { return documents_; }
 
  private:
   SplitWriter& split_of(int64_t document);
   Result<TokenShard> close_spool();
   Result<void> release_first_document();
-  Result<void> cut_only_document(const Tokenizer& tokenizer, std::span<const int32_t> special);
+  Result<void> cut_only_document();
 
   SplitWriter& train_;
   SplitWriter& validation_;

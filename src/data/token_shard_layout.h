@@ -1,6 +1,6 @@
 #pragma once
-// The bytes of a token shard, one place for writer and reader; docs/formats/token-shard.md says the same in words.
-// Internal to the layer.
+// The bytes of a token shard, one place for writer and reader; docs/formats/token-shard.md says the same in
+// words. Internal to the layer.
 
 #include <bit>
 #include <cstdint>
