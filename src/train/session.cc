@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "base/clock.h"
-#include "data/batch.h"
 #include "graph/ops.h"
 #include "model/model.h"
+#include "train/batch_views.h"
 
 namespace ingot::train {
 namespace {
@@ -59,31 +59,7 @@ Result<graph::Program> compile_program(const ResolvedRun& run, Purpose purpose) 
   return graph::compile(std::move(graph), options_of(run, purpose));
 }
 
-template <class T>
-std::span<T> row(const runtime::Executor& executor, const std::string& name, int side, int64_t micro,
-                 int64_t size) {
-  const tensor::TensorView view = executor.input(name, side);
-  if (view.data == nullptr) return {};
-  return {view.as<T>() + micro * size, static_cast<size_t>(size)};
-}
-
 }  // namespace
-
-data::StepBuffer batch_views(const runtime::Executor& executor, int side, int64_t batch, int64_t seq_len) {
-  data::StepBuffer buffer;
-  const int64_t tokens = batch * seq_len;
-  for (int64_t micro = 0; micro < executor.micro_batches(); ++micro) {
-    buffer.push_back({.batch = batch,
-                      .seq_len = seq_len,
-                      .tokens = row<int32_t>(executor, "batch.tokens", side, micro, tokens),
-                      .labels = row<int32_t>(executor, "batch.labels", side, micro, tokens),
-                      .loss_mask = row<float>(executor, "batch.loss_mask", side, micro, tokens),
-                      .position = row<int32_t>(executor, "batch.position", side, micro, tokens),
-                      .doc_start = row<int32_t>(executor, "batch.doc_start", side, micro, tokens),
-                      .sample = row<int64_t>(executor, "batch.sample", side, micro, batch)});
-  }
-  return buffer;
-}
 
 Result<RunPrograms> compile_programs(const ResolvedRun& run) {
   RunPrograms programs;
@@ -255,32 +231,21 @@ Result<StepOutcome> Session::step(int64_t step, bool request_stop) {
 }
 
 Result<Evaluation> Session::evaluate(const data::TokenStream& stream, int64_t max_tokens) {
-  const int64_t batch = run_.batch.micro_batch, seq_len = run_.seq_len(), replicas = run_.batch.replicas;
-  int64_t samples = stream.samples(seq_len);
-  if (max_tokens >= 0) samples = std::min(samples, std::max<int64_t>(1, max_tokens / seq_len));
-  if (samples <= 0)
-    return invalid(
-        fmt::format("the validation data has {} tokens, fewer than data.seq_len = {} + 1; "
-                    "give more of it or set eval.eval_interval = 0",
-                    stream.tokens(), seq_len));
-  double loss = 0, tokens = 0;
-  for (int64_t first = 0; first < samples; first += batch * replicas) {
-    INGOT_TRY_VOID(team_->each([&](Rank& rank) -> Result<void> {
-      runtime::Executor& executor = *engines_[static_cast<size_t>(rank.rank)]->evaluate;
-      data::BatchFiller filler(stream, data::Sampler::sequential(stream.samples(seq_len)), seq_len);
-      const int64_t own = first + batch * run_.mesh.index(rank.rank, graph::kDpMask);
-      const data::BatchRequest request{.first_sample = own,
-                                       .rows = std::clamp<int64_t>(samples - own, 0, batch),
-                                       .document_mask = run_.spec.data.document_mask};
-      INGOT_TRY_VOID(filler.fill(request, batch_views(executor, 0, batch, seq_len)[0]));
-      INGOT_TRY([[maybe_unused]] const runtime::StepTiming timing, executor.run_step(0));
-      return {};
-    }));
-    const std::span<const double> values = scalars(0);
-    loss += values[graph::kLastLoss] * values[graph::kLastTokens];
-    tokens += values[graph::kLastTokens];
-  }
-  return Evaluation{loss / tokens, static_cast<int64_t>(tokens)};
+  const EvaluationInputs inputs{.team = team_.get(),
+                                .executor = [this](int rank) -> runtime::Executor& {
+                                  return *engines_[static_cast<size_t>(rank)]->evaluate;
+                                },
+                                .mesh = run_.mesh,
+                                .batch = run_.batch.micro_batch,
+                                .seq_len = run_.seq_len(),
+                                .document_mask = run_.spec.data.document_mask};
+  return evaluate_stream(inputs, stream, max_tokens);
+}
+
+void Session::set_budget(const ResolvedRun& run) {
+  run_.train_steps = run.train_steps;
+  run_.schedule = run.schedule;
+  run_.spec = run.spec;
 }
 
 int64_t Session::substituted_samples() const {

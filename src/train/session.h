@@ -10,6 +10,7 @@
 #include "data/loader.h"
 #include "graph/compile.h"
 #include "spec/spec.h"
+#include "train/evaluation.h"
 #include "train/lr_schedule.h"
 #include "train/rank_team.h"
 #include "train/weights.h"
@@ -50,11 +51,6 @@ struct StepOutcome {
   bool stop_requested = false;  // by any rank
 };
 
-struct Evaluation {
-  double loss = 0;  // mean over tokens
-  int64_t tokens = 0;
-};
-
 class Session {
  public:
   static Result<std::unique_ptr<Session>> create(const ResolvedRun& run, RunPrograms programs);
@@ -70,6 +66,9 @@ class Session {
   // Seconds of one step with these programs on this machine: real steps on made-up tokens that change no
   // parameter's meaning; initialise() or a load must follow.
   Result<double> measure_step(double at_least_seconds);
+
+  // Another number of steps and what follows from it; before start_data.
+  void set_budget(const ResolvedRun& run);
 
   // Feeds training data from `first_step` on. The stream must outlive the session.
   Result<void> start_data(const data::TokenStream& stream, int64_t first_step, EventLog* events);
@@ -92,8 +91,5 @@ class Session {
   std::unique_ptr<Weights> weights_;
   std::vector<std::unique_ptr<Engine>> engines_;
 };
-
-// Batch fields of an executor's input buffers, micro-batch by micro-batch.
-data::StepBuffer batch_views(const runtime::Executor& executor, int side, int64_t batch, int64_t seq_len);
 
 }  // namespace ingot::train

@@ -1,0 +1,206 @@
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/numbers.h"
+#include "cli/outcome.h"
+#include "data/dataset_builder.h"
+#include "data/describe.h"
+#include "data/tokenizer/tokenizer.h"
+
+namespace ingot::cli {
+namespace {
+
+// ---------------------------------------------------------------- data build
+
+constexpr Option kBuildOptions[] = {
+    {"Input", "--text-field", "NAME", "JSON field that holds the text", "text"},
+    {"Input", "--validation", "F|PATH", "part kept for validation, or text of its own", "0.005"},
+    {"Tokens", "--tokenizer", "FILE", "tokenizer.json, .tiktoken, or bytes", ""},
+    {"Tokens", "--pattern", "NAME", "for .tiktoken: gpt2, cl100k, o200k", "by file name"},
+    {"Tokens", "--bos", "", "put the begin-of-text token before every document", ""},
+    {"Tokens", "--seed", "N", "which documents are for validation", "0"},
+    {"Output", "--out", "DIR", "folder to write; kept whole or not at all", ""},
+    {"Output", "--replace", "", "replace an existing folder", ""},
+    {"Output", "--shard-size", "BYTES", "tokens of one file", "256MiB"},
+    {"Output", "--json", "", "report as JSON", ""},
+    {"Output", "--quiet", "", "print warnings and errors only", ""},
+    {"Machine", "--threads", "N", "threads", "all that the process has"},
+};
+
+Result<data::BuildOptions> build_options(const Arguments& arguments) {
+  data::BuildOptions options;
+  options.sources = arguments.inputs();
+  options.text_field = arguments.get("--text-field").value_or(options.text_field);
+  options.bos = arguments.has("--bos");
+  options.out = arguments.get("--out").value_or("");
+  options.replace = arguments.has("--replace");
+  if (const auto validation = arguments.get("--validation")) {
+    char* end = nullptr;
+    const double fraction = std::strtod(validation->c_str(), &end);
+    if (end != validation->c_str() && *end == '\0') {
+      if (!(fraction >= 0 && fraction < 1))
+        return invalid(
+            fmt::format("--validation = {}   is not a part from 0 to below 1, nor a path", *validation));
+      options.validation_fraction = fraction;
+    } else {
+      options.validation_sources = {*validation};
+    }
+  }
+  if (const auto bytes = arguments.get("--shard-size")) {
+    INGOT_TRY(options.shard_bytes, parse_bytes(*bytes));
+  }
+  INGOT_TRY(const int64_t seed, integer_option(arguments, "--seed", 0, 0, INT64_MAX));
+  INGOT_TRY(const int64_t threads, integer_option(arguments, "--threads", 0, 0, 4096));
+  options.seed = static_cast<uint64_t>(seed);
+  options.threads = static_cast<int>(threads);
+  return options;
+}
+
+std::string progress_text(const data::BuildProgress& progress) {
+  const double rate = progress.seconds > 0 ? static_cast<double>(progress.text_bytes) / progress.seconds : 0;
+  std::string text =
+      fmt::format("building        {}, {} tokens, {:.1f} MB/s", format_bytes(progress.text_bytes),
+                  format_integer(progress.tokens), rate * 1e-6);
+  if (progress.stored_bytes_total > 0 && progress.stored_bytes_done > 0) {
+    const double done =
+        static_cast<double>(progress.stored_bytes_done) / static_cast<double>(progress.stored_bytes_total);
+    text +=
+        fmt::format(", {:.0f} %, {} left", done * 100, format_duration(progress.seconds * (1 - done) / done));
+  }
+  return text;
+}
+
+Result<int> build(const Arguments& arguments, Console& console) {
+  std::string missing;
+  if (arguments.inputs().empty())
+    missing += "no input: name text files, folders or globs, or - for standard input\n";
+  if (!arguments.get("--tokenizer"))
+    missing += "--tokenizer is not given: a tokenizer.json, a .tiktoken file, or bytes\n";
+  if (!arguments.get("--out")) missing += "--out is not given: the folder to write\n";
+  if (!missing.empty()) return invalid(missing + "see ingot data build --help");
+  INGOT_TRY(data::BuildOptions options, build_options(arguments));
+  options.tokenizer_name = *arguments.get("--tokenizer");
+  INGOT_TRY(
+      const std::unique_ptr<data::Tokenizer> tokenizer,
+      data::load_tokenizer(options.tokenizer_name, {.pattern = arguments.get("--pattern").value_or("")}));
+  INGOT_TRY(const data::BuildReport report,
+            data::build_dataset(*tokenizer, options, [&](const data::BuildProgress& progress) {
+              console.live(progress_text(progress));
+            }));
+  for (const std::string& warning : report.warnings) console.warn(warning);
+  if (arguments.has("--json")) {
+    INGOT_TRY(const data::DatasetDescription description, data::describe_dataset(options.out, false));
+    fmt::print("{}\n", description.json);
+    return kDone;
+  }
+  const auto& manifest = report.manifest;
+  const double bytes = static_cast<double>(manifest.train.text_bytes + manifest.validation.text_bytes);
+  const auto tokens = static_cast<double>(manifest.train.tokens + manifest.validation.tokens);
+  console.field(
+      "built", fmt::format("{}: {} tokens for training, {} for validation, {:.2f} bytes a token", options.out,
+                           format_integer(manifest.train.tokens), format_integer(manifest.validation.tokens),
+                           tokens > 0 ? bytes / tokens : 0));
+  console.field("", fmt::format("{} in {:.1f} s, {:.1f} MB/s", format_bytes(static_cast<int64_t>(bytes)),
+                                report.seconds, bytes / report.seconds * 1e-6));
+  console.field("next", fmt::format("ingot train {}", options.out));
+  return kDone;
+}
+
+int run_build(const Arguments& arguments) {
+  Console console(arguments.has("--quiet") || arguments.has("--json"));
+  const auto code = build(arguments, console);
+  return code ? *code : fail(console, code.error());
+}
+
+// ---------------------------------------------------------------- data info
+
+constexpr Option kInfoOptions[] = {
+    {"Checks", "--verify", "", "read every block and check its hash", ""},
+    {"Output", "--json", "", "as JSON", ""},
+};
+
+Result<int> info(const Arguments& arguments, Console& console) {
+  if (arguments.inputs().size() != 1)
+    return invalid("ingot data info needs one data set folder or .tok file");
+  INGOT_TRY(const data::DatasetDescription description,
+            data::describe_dataset(arguments.inputs()[0], arguments.has("--verify")));
+  console.line(arguments.has("--json") ? description.json : description.text);
+  for (const std::string& sentence : description.damaged) console.error(sentence);
+  return description.damaged.empty() ? kDone : kFailed;
+}
+
+int run_info(const Arguments& arguments) {
+  Console console(false);
+  const auto code = info(arguments, console);
+  return code ? *code : fail(console, code.error());
+}
+
+// ---------------------------------------------------------------- data cat
+
+constexpr Option kCatOptions[] = {
+    {"Choice", "--split", "NAME", "train or validation", "train"},
+    {"Choice", "--document", "N", "the first document", "0"},
+    {"Choice", "--count", "N", "documents", "1"},
+    {"Choice", "--tokens", "N", "tokens of each at most; 0: all", "0"},
+    {"Output", "--ids", "", "ids instead of text", ""},
+};
+
+Result<int> cat(const Arguments& arguments) {
+  if (arguments.inputs().size() != 1) return invalid("ingot data cat needs one data set folder");
+  data::CatOptions options;
+  options.split = arguments.get("--split").value_or("train");
+  if (options.split != "train" && options.split != "validation")
+    return invalid(fmt::format("--split = {}   is not train or validation", options.split));
+  INGOT_TRY(options.first_document, integer_option(arguments, "--document", 0, 0, INT64_MAX));
+  INGOT_TRY(options.documents, integer_option(arguments, "--count", 1, 1, INT64_MAX));
+  INGOT_TRY(options.max_tokens, integer_option(arguments, "--tokens", 0, 0, INT64_MAX));
+  options.ids = arguments.has("--ids");
+  INGOT_TRY(const data::Dataset dataset, data::Dataset::open(arguments.inputs()[0]));
+  INGOT_TRY(const std::unique_ptr<data::Tokenizer> tokenizer, data::load_tokenizer(dataset.tokenizer_path()));
+  INGOT_TRY_VOID(data::print_documents(dataset, *tokenizer, options, [](std::string_view text) {
+    (void)std::fwrite(text.data(), 1, text.size(), stdout);
+  }));
+  return kDone;
+}
+
+int run_cat(const Arguments& arguments) {
+  Console console(false);
+  const auto code = cat(arguments);
+  return code ? *code : fail(console, code.error());
+}
+
+}  // namespace
+
+Verb data_build_verb() {
+  return {.name = "data build",
+          .summary = "Turn text into token shards that training reads.",
+          .group = "Data",
+          .example = "ingot data build --tokenizer gpt2.tiktoken --out data/ corpus/*.jsonl.zst",
+          .input = "txt, jsonl, and .gz or .zst of both; files, folders, globs, - for standard input",
+          .options = kBuildOptions,
+          .see_also = "ingot data info, docs/howto/data.md",
+          .run = run_build};
+}
+
+Verb data_info_verb() {
+  return {.name = "data info",
+          .summary = "Say what a data set holds, and check it.",
+          .group = "Data",
+          .example = "ingot data info data/ --verify",
+          .input = "a data set folder or one .tok file",
+          .options = kInfoOptions,
+          .see_also = "ingot data cat, docs/formats/token-shard.md",
+          .run = run_info};
+}
+
+Verb data_cat_verb() {
+  return {.name = "data cat",
+          .summary = "Print documents of a data set as text or ids.",
+          .group = "Data",
+          .example = "ingot data cat data/ --document 3 --count 2",
+          .input = "a data set folder",
+          .options = kCatOptions,
+          .see_also = "ingot data info",
+          .run = run_cat};
+}
+
+}  // namespace ingot::cli

@@ -1,0 +1,123 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/machine.h"
+#include "cli/numbers.h"
+#include "cli/outcome.h"
+#include "cli/run_folder.h"
+#include "data/prepared.h"
+#include "train/evaluator.h"
+
+namespace ingot::cli {
+namespace {
+
+constexpr Option kOptions[] = {
+    {"Data", "--data", "PATH", "text (txt, jsonl, .gz, .zst) or a data set folder; may be repeated",
+     "the run's validation data", true},
+    {"Data", "--split", "NAME", "of a data set folder: train or validation", "validation where there is any"},
+    {"Data", "--tokens", "N", "tokens at most", "all"},
+    {"Output", "--json", "", "as JSON", ""},
+    {"Machine", "--threads", "N", "threads", "all that the process has"},
+};
+
+// The stream to evaluate on: given data in whole, or the run's own validation part.
+struct Stream {
+  data::PreparedData data;
+  const data::TokenStream* stream = nullptr;
+  std::string name;
+};
+
+Result<void> open_stream(const Arguments& arguments, const RunFolder& run, Stream& out) {
+  const spec::DataSpec& spec = run.loaded.spec.data;
+  const std::vector<std::string> given = arguments.all("--data");
+  data::PrepareOptions options;
+  options.tokenizer = run.path + "/tokenizer.json";
+  options.cache_folder = cache_folder() + "/data";
+  options.text_field = spec.text_field;
+  options.bos = spec.bos;
+  options.train = given.empty() ? spec.train : given;
+  options.validation_fraction = 0;
+  if (given.empty()) {
+    options.validation_fraction = spec.validation.fraction;
+    if (!spec.validation.path.empty()) options.validation = {spec.validation.path};
+    options.seed = static_cast<uint64_t>(run.loaded.spec.run.seed);
+    if (spec.tokenizer.empty()) options.tokenizer = "auto";
+  }
+  INGOT_TRY(out.data, data::prepare_data(options));
+  if (out.data.tokenizer->fingerprint() != run.tokenizer->fingerprint())
+    return invalid(
+        fmt::format("{} was built with another tokenizer than this run's; build it again with --tokenizer {}",
+                    options.train[0], run.path + "/tokenizer.json"));
+  const bool has_validation = out.data.dataset.validation().tokens() > 0;
+  const std::string split = arguments.get("--split").value_or(has_validation ? "validation" : "train");
+  if (split != "train" && split != "validation")
+    return invalid(fmt::format("--split = {}   is not train or validation", split));
+  if (split == "validation" && !has_validation)
+    return invalid("there is no validation data; give --data, or --split train");
+  out.stream = split == "train" ? &out.data.dataset.train() : &out.data.dataset.validation();
+  out.name = fmt::format("{} ({})", options.train[0], split);
+  return {};
+}
+
+Result<int> evaluate(const Arguments& arguments, Console& console) {
+  if (arguments.inputs().size() != 1)
+    return invalid("ingot eval needs one run: ingot eval runs/book-1 --data other.txt");
+  INGOT_TRY(const RunFolder run, open_run(arguments.inputs()[0]));
+  for (const std::string& note : run.notes) console.warn(note);
+  Stream data;
+  INGOT_TRY_VOID(open_stream(arguments, run, data));
+  INGOT_TRY(const int64_t threads, integer_option(arguments, "--threads", 0, 0, 4096));
+  INGOT_TRY(const int64_t tokens, integer_option(arguments, "--tokens", -1, 1, INT64_MAX));
+  const spec::RunSpec& spec = run.loaded.spec;
+  train::EvaluatorOptions options;
+  options.model = spec.model;
+  options.precision =
+      spec.run.precision == spec::Precision::kBf16 ? graph::Precision::kBF16 : graph::Precision::kF32;
+  options.backend = spec.run.device == spec::DeviceKind::kReference ? "reference" : "cpu";
+  options.threads = static_cast<int>(threads);
+  options.seq_len = spec.data.seq_len;
+  options.batch = spec.train.micro_batch_size.value_or(1);
+  options.document_mask = spec.data.document_mask;
+  INGOT_TRY(const std::unique_ptr<train::Evaluator> evaluator, train::Evaluator::create(options));
+  INGOT_TRY_VOID(train::load_parameters(evaluator->weights(), run.checkpoint));
+  INGOT_TRY(const train::Evaluation result, evaluator->evaluate(*data.stream, tokens));
+  const double perplexity = std::exp(result.loss);
+  const double bits = train::bits_per_byte(*data.stream, result.loss);
+  if (arguments.has("--json")) {
+    const nlohmann::ordered_json json = {
+        {"format_version", 1},     {"data", data.name},   {"step", run.checkpoint.state().step},
+        {"tokens", result.tokens}, {"loss", result.loss}, {"perplexity", perplexity},
+        {"bits_per_byte", bits}};
+    fmt::print("{}\n", json.dump(2));
+    return kDone;
+  }
+  console.field("loss", fmt::format("{:.4f} a token (natural logarithm), over {} tokens of {}", result.loss,
+                                    format_integer(result.tokens), data.name));
+  console.field("perplexity", fmt::format("{:.3f} a token", perplexity));
+  console.field("bits per byte", fmt::format("{:.4f}", bits));
+  console.field("checkpoint", run.checkpoint.path());
+  return kDone;
+}
+
+int run(const Arguments& arguments) {
+  Console console(arguments.has("--json"));
+  const auto code = evaluate(arguments, console);
+  return code ? *code : fail(console, code.error());
+}
+
+}  // namespace
+
+Verb eval_verb() {
+  return {.name = "eval",
+          .summary = "Loss, perplexity and bits per byte of a trained run.",
+          .group = "Use",
+          .example = "ingot eval runs/book-1 --data other.txt",
+          .input = "a run's folder, or one of its checkpoints",
+          .options = kOptions,
+          .see_also = "ingot generate",
+          .run = run};
+}
+
+}  // namespace ingot::cli

@@ -1,0 +1,92 @@
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/numbers.h"
+#include "cli/outcome.h"
+#include "cli/text_generation.h"
+
+namespace ingot::cli {
+namespace {
+
+constexpr Option kOptions[] = {
+    {"Text", "--prompt", "TEXT", "what to go on from", "the beginning of a document"},
+    {"Text", "--tokens", "N", "tokens to add at most", "100"},
+    {"Text", "--samples", "N", "texts to make", "1"},
+    {"Choice", "--temperature", "F", "0 takes the most likely token each time", "0.8"},
+    {"Choice", "--top-k", "N", "among the N most likely; 0: all", "0"},
+    {"Choice", "--top-p", "F", "among the fewest that have this probability", "1"},
+    {"Choice", "--seed", "N", "the same seed gives the same text", "1"},
+    {"Output", "--json", "", "one object a text", ""},
+    {"Output", "--logits", "IDS", "print the logits after these ids (comma-separated) as JSON instead", ""},
+    {"Machine", "--threads", "N", "threads", "all that the process has"},
+};
+
+Result<int> print_logits(const RunFolder& run, const std::string& list, int threads) {
+  std::vector<int32_t> ids;
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    INGOT_TRY(const int64_t id, parse_integer("--logits", list.substr(begin, end - begin), 0, INT32_MAX));
+    ids.push_back(static_cast<int32_t>(id));
+    begin = end + 1;
+  }
+  INGOT_TRY(const std::unique_ptr<train::Decoder> decoder, open_decoder(run, threads));
+  INGOT_TRY(const std::span<const float> logits, decoder->feed(ids));
+  fmt::print("{}\n", nlohmann::json(std::vector<float>(logits.begin(), logits.end())).dump());
+  return kDone;
+}
+
+Result<int> generate(const Arguments& arguments, Console& console) {
+  if (arguments.inputs().size() != 1)
+    return invalid("ingot generate needs one run: ingot generate runs/book-1 --prompt \"…\"");
+  INGOT_TRY(const RunFolder run, open_run(arguments.inputs()[0]));
+  for (const std::string& note : run.notes) console.warn(note);
+  GenerateRequest request;
+  request.prompt = arguments.get("--prompt").value_or("");
+  INGOT_TRY(request.tokens, integer_option(arguments, "--tokens", 100, 1, INT32_MAX));
+  INGOT_TRY(const int64_t samples, integer_option(arguments, "--samples", 1, 1, INT32_MAX));
+  INGOT_TRY(request.sampling.temperature, real_option(arguments, "--temperature", 0.8, 0, 100));
+  INGOT_TRY(request.sampling.top_k, integer_option(arguments, "--top-k", 0, 0, INT32_MAX));
+  INGOT_TRY(request.sampling.top_p, real_option(arguments, "--top-p", 1, 0, 1));
+  INGOT_TRY(const int64_t seed, integer_option(arguments, "--seed", 1, 0, INT64_MAX));
+  INGOT_TRY(const int64_t threads, integer_option(arguments, "--threads", 0, 0, 4096));
+  request.sampling.seed = static_cast<uint64_t>(seed);
+  request.threads = static_cast<int>(threads);
+  if (const auto ids = arguments.get("--logits")) return print_logits(run, *ids, request.threads);
+  for (request.sequence = 0; request.sequence < samples; ++request.sequence) {
+    if (arguments.has("--json")) {
+      INGOT_TRY(const std::string text, generate_text(run, request));
+      const nlohmann::ordered_json json = {
+          {"prompt", request.prompt}, {"text", text}, {"sample", request.sequence}};
+      fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+      continue;
+    }
+    INGOT_TRY([[maybe_unused]] const std::string text,
+              generate_text(run, request, [](std::string_view piece) {
+                fmt::print("{}", piece);
+                std::fflush(stdout);
+              }));
+    fmt::print("\n{}", request.sequence + 1 < samples ? "---\n" : "");
+  }
+  return kDone;
+}
+
+int run(const Arguments& arguments) {
+  Console console(false);
+  const auto code = generate(arguments, console);
+  return code ? *code : fail(console, code.error());
+}
+
+}  // namespace
+
+Verb generate_verb() {
+  return {.name = "generate",
+          .summary = "Sample text from a trained run.",
+          .group = "Use",
+          .example = "ingot generate runs/book-1 --prompt \"The system\" --tokens 200",
+          .input = "a run's folder, or one of its checkpoints",
+          .options = kOptions,
+          .see_also = "ingot eval, ingot export",
+          .run = run};
+}
+
+}  // namespace ingot::cli

@@ -1,0 +1,28 @@
+#pragma once
+// Facts about this machine that choices are made of: measured once, kept in the cache folder, said again next
+// time.
+
+#include <functional>
+#include <string>
+
+#include "train/resolve.h"
+
+namespace ingot::cli {
+
+struct Machine {
+  train::MachineFacts facts;
+  std::string
+      description;  // "2 cores, AVX-512 BF16, 23.4 GiB free; measured 412 GFLOP/s bf16 (0.8 s, kept in ...)"
+};
+
+// $INGOT_CACHE, else $XDG_CACHE_HOME/ingot, else ~/.cache/ingot. Read here and nowhere else.
+std::string cache_folder();
+
+// Measures with `threads` (0: all that the process has), or takes the kept figure of the same processor and
+// threads.
+Result<Machine> find_machine(int threads);
+
+// Samples the matrix peak of `precision` now and then during a run. Null when it cannot be had.
+std::function<double()> peak_sampler(graph::Precision precision, int threads);
+
+}  // namespace ingot::cli

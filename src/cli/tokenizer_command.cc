@@ -1,0 +1,154 @@
+#include "base/thread_pool.h"
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/numbers.h"
+#include "cli/outcome.h"
+#include "data/document_reader.h"
+#include "data/tokenizer/tokenizer.h"
+#include "data/tokenizer/train_bpe.h"
+
+namespace ingot::cli {
+namespace {
+
+constexpr Option kTrainOptions[] = {
+    {"Input", "--text-field", "NAME", "JSON field that holds the text", "text"},
+    {"Tokens", "--kind", "NAME", "bpe or chars", "bpe"},
+    {"Tokens", "--vocab-size", "N", "tokens, with the 256 bytes and end-of-text", "4096"},
+    {"Tokens", "--pattern", "NAME", "gpt2, llama3, qwen2, o200k", "llama3"},
+    {"Tokens", "--min-frequency", "N", "a pair seen less often is not merged", "2"},
+    {"Output", "--out", "FILE", "tokenizer.json to write", ""},
+    {"Output", "--quiet", "", "print warnings and errors only", ""},
+    {"Machine", "--threads", "N", "threads; the result does not depend on it", "all that the process has"},
+};
+
+Result<std::unique_ptr<data::Tokenizer>> train_characters(data::DocumentReader& reader) {
+  data::CharacterVocabulary vocabulary;
+  data::DocumentPiece piece;
+  for (;;) {
+    INGOT_TRY(const bool more, reader.next(piece));
+    if (!more) break;
+    INGOT_TRY_VOID(vocabulary.add(piece.text));
+  }
+  return vocabulary.build();
+}
+
+Result<std::unique_ptr<data::Tokenizer>> train_merges(const Arguments& arguments,
+                                                      data::DocumentReader& reader, Console& console) {
+  data::BpeTrainingOptions options;
+  INGOT_TRY(const int64_t vocab, integer_option(arguments, "--vocab-size", 4096, 257, INT32_MAX));
+  INGOT_TRY(options.min_frequency, integer_option(arguments, "--min-frequency", 2, 1, INT64_MAX));
+  INGOT_TRY(const int64_t threads, integer_option(arguments, "--threads", 0, 0, 4096));
+  options.vocab_size = static_cast<int32_t>(vocab);
+  options.threads = threads > 0 ? static_cast<int>(threads) : available_threads();
+  options.pattern = arguments.get("--pattern").value_or(options.pattern);
+  options.progress = [&](const data::BpeTrainingProgress& progress) {
+    console.live(fmt::format("tokenizer       {}: {}{}", progress.phase, format_integer(progress.done),
+                             progress.total > 0 ? " of " + format_integer(progress.total) : ""));
+  };
+  data::DocumentPiece piece;
+  const data::TextSource source = [&](std::string& text) -> Result<bool> {
+    INGOT_TRY(const bool more, reader.next(piece));
+    text = piece.text;
+    return more;
+  };
+  return data::train_bpe(source, options);
+}
+
+Result<int> train(const Arguments& arguments, Console& console) {
+  if (arguments.inputs().empty() || !arguments.get("--out"))
+    return invalid(
+        "ingot data tokenizer train needs text and --out: ingot data tokenizer train --out tok.json "
+        "book.txt");
+  const std::string kind = arguments.get("--kind").value_or("bpe");
+  if (kind != "bpe" && kind != "chars")
+    return invalid(fmt::format("--kind = {}   is not bpe or chars", kind));
+  INGOT_TRY(std::vector<data::SourceFile> files,
+            data::find_source_files(arguments.inputs(), data::TextFormat::kAuto));
+  data::ReaderOptions reading;
+  reading.text_field = arguments.get("--text-field").value_or(reading.text_field);
+  data::DocumentReader reader(std::move(files), reading);
+  INGOT_TRY(const std::unique_ptr<data::Tokenizer> tokenizer,
+            kind == "chars" ? train_characters(reader) : train_merges(arguments, reader, console));
+  for (const std::string& sentence : data::describe_skipped(reader.stats())) console.warn(sentence);
+  INGOT_TRY_VOID(data::save_tokenizer(*tokenizer, *arguments.get("--out")));
+  console.field("tokenizer", fmt::format("{}: {} tokens from {} of text", *arguments.get("--out"),
+                                         format_integer(tokenizer->vocab_size()),
+                                         format_bytes(reader.stats().text_bytes)));
+  return kDone;
+}
+
+int run_train(const Arguments& arguments) {
+  Console console(arguments.has("--quiet"));
+  const auto code = train(arguments, console);
+  return code ? *code : fail(console, code.error());
+}
+
+constexpr Option kInfoOptions[] = {
+    {"Input", "--pattern", "NAME", "for .tiktoken: gpt2, cl100k, o200k", "by file name"},
+    {"Output", "--encode", "TEXT", "the ids of this text", ""},
+    {"Output", "--decode", "IDS", "the text of these ids, comma-separated", ""},
+};
+
+Result<int> info(const Arguments& arguments, Console& console) {
+  if (arguments.inputs().size() != 1)
+    return invalid("ingot data tokenizer info needs one tokenizer file or folder");
+  INGOT_TRY(
+      const std::unique_ptr<data::Tokenizer> tokenizer,
+      data::load_tokenizer(arguments.inputs()[0], {.pattern = arguments.get("--pattern").value_or("")}));
+  if (const auto text = arguments.get("--encode")) {
+    std::vector<int32_t> ids;
+    INGOT_TRY_VOID(tokenizer->encoder()->encode(*text, ids));
+    std::string list;
+    for (const int32_t id : ids) list += fmt::format("{}{}", list.empty() ? "" : ",", id);
+    console.line(list);
+    return kDone;
+  }
+  if (const auto list = arguments.get("--decode")) {
+    std::vector<int32_t> ids;
+    for (size_t begin = 0; begin <= list->size();) {
+      const size_t end = std::min(list->find(',', begin), list->size());
+      INGOT_TRY(const int64_t id, parse_integer("--decode", list->substr(begin, end - begin), 0, INT32_MAX));
+      ids.push_back(static_cast<int32_t>(id));
+      begin = end + 1;
+    }
+    console.line(tokenizer->decode(ids));
+    return kDone;
+  }
+  console.field("kind", tokenizer->kind());
+  console.field("tokens", format_integer(tokenizer->vocab_size()));
+  for (const auto& [key, value] : tokenizer->description()) console.field(key, value);
+  console.field("fingerprint", fmt::format("{:016x}", tokenizer->fingerprint()));
+  return kDone;
+}
+
+int run_info(const Arguments& arguments) {
+  Console console(false);
+  const auto code = info(arguments, console);
+  return code ? *code : fail(console, code.error());
+}
+
+}  // namespace
+
+Verb tokenizer_train_verb() {
+  return {.name = "data tokenizer train",
+          .summary = "Train a byte-level BPE (or character) vocabulary.",
+          .group = "Data",
+          .example = "ingot data tokenizer train --vocab-size 8192 --out tokenizer.json corpus/*.txt",
+          .input = "txt, jsonl, and .gz or .zst of both; files, folders, globs, - for standard input",
+          .options = kTrainOptions,
+          .see_also = "ingot data build, docs/howto/data.md",
+          .run = run_train};
+}
+
+Verb tokenizer_info_verb() {
+  return {.name = "data tokenizer info",
+          .summary = "Say what a tokenizer is; encode or decode with it.",
+          .group = "Data",
+          .example = "ingot data tokenizer info tokenizer.json --encode \"Hello world\"",
+          .input = "tokenizer.json, a folder that holds one, a .tiktoken file, or bytes",
+          .options = kInfoOptions,
+          .see_also = "ingot data tokenizer train",
+          .run = run_info};
+}
+
+}  // namespace ingot::cli

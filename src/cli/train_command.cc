@@ -1,0 +1,382 @@
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/machine.h"
+#include "cli/outcome.h"
+#include "cli/run_folder.h"
+#include "cli/text_generation.h"
+#include "cli/train_console.h"
+#include "cli/training_data.h"
+#include "cost/flops.h"
+#include "train/hugging_face.h"
+
+namespace ingot::cli {
+namespace {
+
+using train::Resolution;
+
+constexpr Option kOptions[] = {
+    {"Configuration", "--set", "KEY=VALUE", "override a key, as train.train_steps=100; may be repeated", "",
+     true},
+    {"Configuration", "--max-time", "TIME", "stop after this time, as 20min or 2h",
+     "20min without steps or tokens"},
+    {"Configuration", "--run-dir", "DIR", "folder of the run", "runs/NAME-N"},
+    {"Output", "--dry-run", "", "print the plan and stop", ""},
+    {"Output", "--dump-config", "", "print the configuration with every key and stop", ""},
+    {"Output", "--json", "", "with --dry-run: the plan as JSON", ""},
+    {"Output", "--quiet", "", "print warnings and errors only", ""},
+};
+
+// What one training command works with, filled step by step.
+struct Job {
+  explicit Job(bool quiet) : console(quiet) {}
+  Console console;
+  spec::LoadedSpec loaded;
+  std::string run_dir;
+  bool resumable = false;  // the run folder has checkpoints
+  Machine machine;
+  TrainingData data;
+  Resolution resolution;
+  train::RunPrograms programs;
+};
+
+bool is_config(const std::string& path) { return path.ends_with(".toml"); }
+
+std::string stem_of(const std::vector<std::string>& inputs) {
+  if (inputs.empty()) return "run";
+  std::string stem = std::filesystem::path(inputs[0]).stem().string();
+  while (stem.find('.') != std::string::npos) stem = std::filesystem::path(stem).stem().string();
+  return stem.empty() || stem == "-" ? "run" : stem;
+}
+
+// A string as TOML writes it.
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + "\"";
+}
+
+std::vector<std::string> overrides_of(const Arguments& arguments, const std::vector<std::string>& texts) {
+  std::vector<std::string> overrides;
+  if (!texts.empty()) {
+    std::string list;
+    for (const std::string& text : texts) list += (list.empty() ? "" : ", ") + quoted(text);
+    overrides.push_back("data.train=[" + list + "]");
+  }
+  if (const auto time = arguments.get("--max-time")) overrides.push_back("train.max_time=" + quoted(*time));
+  if (const auto dir = arguments.get("--run-dir")) overrides.push_back("run.dir=" + quoted(*dir));
+  for (const std::string& pair : arguments.all("--set")) overrides.push_back(pair);
+  return overrides;
+}
+
+// Which configuration: a file, a run's folder, or none and texts. A run that has checkpoints goes on with its
+// own.
+Result<void> load_configuration(const Arguments& arguments, Job& job) {
+  std::vector<std::string> texts = arguments.inputs();
+  std::string config;
+  if (texts.size() == 1 && is_config(texts[0])) {
+    config = texts[0];
+    texts.clear();
+  } else if (texts.size() == 1 && path_exists(texts[0] + "/config.toml")) {
+    config = texts[0] + "/config.toml";
+    job.run_dir = texts[0];
+    texts.clear();
+  }
+  const std::vector<std::string> overrides = overrides_of(arguments, texts);
+  INGOT_TRY(job.loaded, spec::load_spec(config, overrides));
+  if (job.run_dir.empty()) job.run_dir = job.loaded.spec.run.dir;
+  const std::string own = job.run_dir + "/config.toml";
+  const bool begun = !job.run_dir.empty() && path_exists(own) && job.loaded.spec.checkpoint.resume != "never";
+  if (begun && own != config) {
+    // What was decided when the run began holds (size, steps, batch), unless this command says otherwise.
+    if (!job.loaded.is_set("model.hidden_size") && !job.loaded.spec.model.is_sized()) {
+      INGOT_TRY(job.loaded, spec::load_spec(own, overrides));
+    }
+  }
+  if (job.run_dir.empty()) job.run_dir = next_run_dir(stem_of(arguments.inputs()));
+  job.loaded.spec.run.dir = job.run_dir;
+  INGOT_TRY(const std::vector<int64_t> steps, checkpoint::saved_steps(train::checkpoint_folder(job.run_dir)));
+  job.resumable = !steps.empty() && job.loaded.spec.checkpoint.resume != "never";
+  std::string refused;
+  for (const std::string& sentence : spec::not_yet(job.loaded.spec))
+    refused += (refused.empty() ? "" : "\n") + sentence;
+  if (!refused.empty()) return invalid(refused);
+  if (job.loaded.spec.data.train.empty())
+    return invalid(
+        "data.train   is not set: name a text file, as in ingot train book.txt, or set it in the "
+        "configuration");
+  return {};
+}
+
+Result<void> prepare(Job& job) {
+  INGOT_TRY(
+      job.data, open_training_data(job.loaded.spec, "", [&](const data::BuildProgress& progress) {
+        job.console.live(fmt::format("reading text    {} done, {} tokens", format_bytes(progress.text_bytes),
+                                     format_integer(progress.tokens)));
+      }));
+  const data::PreparedData& prepared = job.data.prepared;
+  const data::TokenStream& train = prepared.dataset.train();
+  for (const std::string& note : prepared.notes) job.console.field("", note);
+  job.console.field("data", fmt::format("{} training tokens in {} document{}, {} validation tokens{}",
+                                        format_integer(train.tokens()), format_integer(train.documents()),
+                                        train.documents() == 1 ? "" : "s",
+                                        format_integer(prepared.dataset.validation().tokens()),
+                                        prepared.built ? "" : " (kept from before)"));
+  return {};
+}
+
+std::string memory_text(const train::RunPrograms& programs, int ranks) {
+  const graph::MemoryTotals& memory = programs.train.memory;
+  const auto gib = [ranks](int64_t bytes) { return static_cast<double>(bytes) * ranks / double(1 << 30); };
+  return fmt::format("{} planned: state {:.2f}, activations {:.2f}, gradients {:.2f}, packed weights {:.2f}",
+                     format_bytes(memory.total() * ranks), gib(memory.state),
+                     gib(memory.slots + memory.scratch), gib(memory.step), gib(memory.derived));
+}
+
+Result<void> plan(Job& job) {
+  INGOT_TRY(job.resolution, train::resolve(job.loaded, job.machine.facts, job.data.facts()));
+  const train::ResolvedRun& run = job.resolution.run;
+  INGOT_TRY(job.programs, train::compile_programs(run));
+  const int64_t planned = job.programs.train.memory.total() * run.mesh.world();
+  const auto limit =
+      static_cast<int64_t>(run.spec.run.memory_fraction * double(job.machine.facts.available_bytes));
+  if (planned > limit)
+    return invalid(fmt::format(
+        "the run needs {} of memory; run.memory_fraction = {} of what is free here is {}. Use a "
+        "smaller train.micro_batch_size (now {}), parallel.recompute = \"selective\" or a "
+        "smaller model",
+        format_bytes(planned), run.spec.run.memory_fraction, format_bytes(limit), run.batch.micro_batch));
+  return {};
+}
+
+double predicted_seconds_per_step(const Job& job) {
+  // A guess from the width of the model alone; a run measures it.
+  double efficiency = 0.1;
+  for (const train::ShapeRow& row : train::shape_rows()) {
+    if (row.hidden <= job.resolution.run.spec.model.hidden_size) efficiency = row.efficiency;
+  }
+  const train::ResolvedRun& run = job.resolution.run;
+  const double flops = cost::flops_per_token(run.spec.model, run.seq_len(), cost::FlopConvention::kMfu) *
+                       static_cast<double>(run.tokens_per_step());
+  return flops / (job.machine.facts.flops_per_second(run.precision) * efficiency);
+}
+
+nlohmann::ordered_json plan_json(const Job& job) {
+  const train::ResolvedRun& run = job.resolution.run;
+  const graph::MemoryTotals& memory = job.programs.train.memory;
+  const cost::ParameterCounts counts = cost::count_parameters(run.spec.model);
+  nlohmann::ordered_json json;
+  json["format_version"] = 1;
+  json["parameters"] = counts.total;
+  json["train_steps"] = run.train_steps;
+  json["tokens_per_step"] = run.tokens_per_step();
+  json["train_tokens"] = run.train_steps * run.tokens_per_step();
+  json["micro_batch_size"] = run.batch.micro_batch;
+  json["micro_batches"] = run.batch.micro_batches();
+  json["precision"] = graph::name_of(run.precision);
+  json["flops_per_token"] = cost::flops_per_token(run.spec.model, run.seq_len(), cost::FlopConvention::kMfu);
+  json["predicted_seconds"] = predicted_seconds_per_step(job) * static_cast<double>(run.train_steps);
+  json["memory_bytes"] = {{"total", memory.total()},  {"state", memory.state}, {"derived", memory.derived},
+                          {"step", memory.step},      {"input", memory.input}, {"slots", memory.slots},
+                          {"scratch", memory.scratch}};
+  return json;
+}
+
+void show_plan(Job& job) {
+  for (const train::Explanation& one : job.resolution.explanations) {
+    if (one.subject != "budget") job.console.field(one.subject, one.text);
+  }
+  job.console.field("memory", memory_text(job.programs, job.resolution.run.mesh.world()));
+}
+
+void show_budget(Job& job) {
+  for (const train::Explanation& one : job.resolution.explanations) {
+    if (one.subject == "budget") job.console.field(one.subject, one.text);
+  }
+}
+
+int dry_run(Job& job, bool json) {
+  if (json) {
+    fmt::print("{}\n", plan_json(job).dump(2));
+    return kDone;
+  }
+  show_plan(job);
+  show_budget(job);
+  const double seconds =
+      predicted_seconds_per_step(job) * static_cast<double>(job.resolution.run.train_steps);
+  job.console.field("time", fmt::format("about {} predicted for the steps", format_duration(seconds)));
+  job.console.field("", "nothing was started (--dry-run)");
+  return kDone;
+}
+
+// Parameters and progress: from a checkpoint, from a folder, or new.
+Result<train::Progress> start_state(Job& job, train::Session& session) {
+  const spec::RunSpec& spec = job.resolution.run.spec;
+  session.initialise();
+  std::string from;
+  if (job.resumable) {
+    INGOT_TRY(const std::optional<checkpoint::Latest> newest,
+              checkpoint::latest(train::checkpoint_folder(job.run_dir)));
+    if (newest) {
+      for (const std::string& note : newest->notes) job.console.warn(note);
+      from = newest->path;
+    }
+  }
+  if (spec.checkpoint.resume != "auto" && spec.checkpoint.resume != "never") from = spec.checkpoint.resume;
+  if (!from.empty()) {
+    INGOT_TRY(const checkpoint::Checkpoint saved, checkpoint::Checkpoint::open(from));
+    INGOT_TRY(const train::Progress progress, train::load_session(session, saved, job.data.identity));
+    INGOT_TRY_VOID(train::RunFiles::forget_after(job.run_dir, progress.step));
+    job.console.field("resume", fmt::format("step {} from {}", format_integer(progress.step), from));
+    return progress;
+  }
+  if (!spec.train.init_from.empty()) {
+    INGOT_TRY_VOID(train::init_from_folder(session.weights(), spec.model, spec.train.init_from));
+    job.console.field("init", "parameters of " + spec.train.init_from);
+  }
+  return train::Progress{};
+}
+
+Result<void> write_run_files(const Job& job) {
+  INGOT_TRY_VOID(make_directories(job.run_dir));
+  INGOT_TRY_VOID(
+      write_file_atomically(job.run_dir + "/config.toml", spec::dump_spec(job.resolution.run.spec)));
+  INGOT_TRY_VOID(write_file_atomically(job.run_dir + "/plan.json", plan_json(job).dump(2) + "\n"));
+  return data::save_tokenizer(*job.data.prepared.tokenizer, job.run_dir + "/tokenizer.json");
+}
+
+void show_result(Job& job, const train::LoopResult& result) {
+  std::string text =
+      fmt::format("{} steps in {}", format_integer(result.progress.step), format_duration(result.seconds));
+  if (result.last_evaluation) {
+    text += fmt::format(", validation loss {:.3f}", result.last_evaluation->loss);
+    if (result.progress.best_validation_step != result.progress.step)
+      text += fmt::format(" (best {:.3f} at step {})", result.progress.best_validation_loss,
+                          format_integer(result.progress.best_validation_step));
+  } else {
+    text += fmt::format(", loss {:.3f}", result.last_loss);
+  }
+  text += fmt::format(", {} skipped step{}", result.progress.skipped_steps,
+                      result.progress.skipped_steps == 1 ? "" : "s");
+  switch (result.reason) {
+    case train::StopReason::kTargetLoss:
+      text += fmt::format("; target loss reached after {:.1f} epochs", result.epochs);
+      break;
+    case train::StopReason::kMaxTime:
+      text += "; stopped by train.max_time";
+      break;
+    default:
+      break;
+  }
+  job.console.field("done", text);
+}
+
+void show_next(Job& job) {
+  if (job.console.quiet()) return;
+  const auto run = open_run(job.run_dir);
+  if (run) {
+    const auto sample =
+        generate_text(*run, {.prompt = "", .tokens = 60, .sampling = {.temperature = 0.8, .top_k = 50}});
+    if (sample) job.console.field("sample", one_paragraph(*sample));
+  }
+  job.console.field("run", job.run_dir);
+  job.console.field("next", fmt::format("ingot generate {} --prompt \"…\"\ningot eval {} --data other.txt\n"
+                                        "ingot export {} --to hf-folder/",
+                                        job.run_dir, job.run_dir, job.run_dir));
+}
+
+Result<int> train(Job& job) {
+  INGOT_TRY(const std::unique_ptr<train::Session> session,
+            train::Session::create(job.resolution.run, std::move(job.programs)));
+  if (job.resolution.budget_is_time && !job.resumable) {
+    job.console.live("measuring one step …");
+    INGOT_TRY(const double seconds, session->measure_step(2.0));
+    train::finish_budget(job.resolution, seconds);
+    session->set_budget(job.resolution.run);
+  }
+  show_budget(job);
+  INGOT_TRY(const train::Progress progress, start_state(job, *session));
+  job.programs.train = session->programs().train;
+  INGOT_TRY_VOID(write_run_files(job));
+  INGOT_TRY(train::RunFiles files, train::RunFiles::open(job.run_dir));
+  job.console.field("run", fmt::format("{}  (configuration: config.toml)", job.run_dir));
+  EventLog events;
+  events.add_sink([&](const Event& event) { (void)files.write(event); });
+  events.add_sink([&](const Event& event) {
+    if (event.severity != Severity::kInfo) job.console.warn(event.message);
+  });
+  const train::InterruptGuard interrupt;
+  TrainConsole live(job.console, session->planned_bytes());
+  train::LoopInputs inputs;
+  inputs.session = session.get();
+  inputs.train = &job.data.prepared.dataset.train();
+  inputs.validation = &job.data.prepared.dataset.validation();
+  inputs.identity = job.data.identity;
+  inputs.run_dir = job.run_dir;
+  inputs.files = &files;
+  inputs.events = &events;
+  inputs.interrupt = &interrupt;
+  inputs.peak_flops = peak_sampler(job.resolution.run.precision, job.resolution.run.threads);
+  train::LoopCallbacks callbacks;
+  callbacks.on_step = [&](const train::StepReport& report) { live.step(report); };
+  callbacks.on_evaluation = [&](const train::EvaluationReport& report) { live.evaluation(report); };
+  callbacks.on_interrupt = [&] {
+    job.console.line("stopping after this step, saving (again to stop at once)");
+  };
+  live.begin();
+  INGOT_TRY(const train::LoopResult result, train::run_loop(inputs, progress, callbacks));
+  if (result.reason == train::StopReason::kInterrupted) {
+    job.console.field("stopped", fmt::format("after step {}, saved; go on with: ingot train {}",
+                                             format_integer(result.progress.step), job.run_dir));
+    return kInterruptedSaved;
+  }
+  show_result(job, result);
+  return kDone;
+}
+
+Result<int> run_job(const Arguments& arguments, Job& job) {
+  INGOT_TRY_VOID(load_configuration(arguments, job));
+  for (const std::string& note : job.loaded.notes) job.console.field("note", note);
+  if (arguments.has("--dump-config")) {
+    fmt::print("{}", spec::dump_spec(job.loaded.spec));
+    return kDone;
+  }
+  INGOT_TRY(job.machine, find_machine(static_cast<int>(job.loaded.spec.run.threads.value_or(0))));
+  job.console.field("machine", job.machine.description);
+  INGOT_TRY_VOID(prepare(job));
+  INGOT_TRY_VOID(plan(job));
+  if (arguments.has("--dry-run")) return dry_run(job, arguments.has("--json"));
+  show_plan(job);
+  return train(job);
+}
+
+int run(const Arguments& arguments) {
+  Job job(arguments.has("--quiet") || (arguments.has("--dry-run") && arguments.has("--json")));
+  const auto code = run_job(arguments, job);
+  if (!code) return fail(job.console, code.error());
+  if (*code == kDone && !arguments.has("--dry-run") && !arguments.has("--dump-config")) show_next(job);
+  return *code;
+}
+
+}  // namespace
+
+Verb train_verb() {
+  return {.name = "train",
+          .summary = "Train a model: from text, from a configuration, or a run that goes on.",
+          .group = "Train",
+          .example = "ingot train book.txt --max-time 20min",
+          .input = "text files, folders or globs (txt, jsonl, .gz, .zst); or one run.toml; or a run's folder",
+          .options = kOptions,
+          .see_also = "docs/howto/train.md, ingot generate, ingot eval",
+          .run = run};
+}
+
+}  // namespace ingot::cli
