@@ -24,7 +24,7 @@ Table convert_table(const toml::table& table, const std::string& name) {
   for (const auto& [key, node] : table) result.emplace_back(std::string(key.str()), convert(node, name));
   // toml++ sorts by key; people read from the top.
   std::stable_sort(result.begin(), result.end(),
-                   [](const auto& a, const auto& b) { return a.second.line < b.second.line; });
+                   [](const auto& a, const auto& b) { return a.value.line < b.value.line; });
   return result;
 }
 

@@ -12,8 +12,9 @@
 
 namespace ingot::spec {
 
-struct Value;
-using Table = std::vector<std::pair<std::string, Value>>;  // in the order of the file
+// A struct of its own and no pair: a vector of it may be named while Value is incomplete, for clang as well.
+struct Entry;
+using Table = std::vector<Entry>;  // in the order of the file
 
 struct Value {
   // monostate: JSON's null.
@@ -25,6 +26,12 @@ struct Value {
   const T* as() const {
     return std::get_if<T>(&data);
   }
+};
+
+struct Entry {
+  Entry(std::string name, Value content) : key(std::move(name)), value(std::move(content)) {}
+  std::string key;
+  Value value;
 };
 
 std::string value_text(const Value& value);  // as TOML, cut after some 60 characters
