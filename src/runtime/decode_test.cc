@@ -12,8 +12,8 @@
 namespace ingot::runtime {
 namespace {
 
-std::unique_ptr<Executor> make_executor(const graph::Program& program, State& state, backend::Backend& backend,
-                                        comm::Transport& transport) {
+std::unique_ptr<Executor> make_executor(const graph::Program& program, State& state,
+                                        backend::Backend& backend, comm::Transport& transport) {
   ExecutorOptions options;
   options.poison = true;
   auto executor = Executor::create(program, state, {&backend}, transport, options);
@@ -27,8 +27,8 @@ void must_run(Executor& executor) {
 }
 
 // Logits [B, T, V] of the first samples, fed `at_once` tokens a call.
-std::vector<double> decode(const Training& training, State& state, backend::Backend& backend, comm::Transport& transport,
-                           int64_t at_once) {
+std::vector<double> decode(const Training& training, State& state, backend::Backend& backend,
+                           comm::Transport& transport, int64_t at_once) {
   const int64_t batch = training.shape.batch, length = training.shape.sequence;
   Training piece = training;
   piece.shape.sequence = at_once;
@@ -42,7 +42,8 @@ std::vector<double> decode(const Training& training, State& state, backend::Back
   whole.tp = 1;
   auto world = comm::make_local_world(1);
   State other;
-  auto source = make_executor(compile_or_fail(whole, 1, graph::Purpose::kEvaluate), other, backend, *world[0]);
+  auto source =
+      make_executor(compile_or_fail(whole, 1, graph::Purpose::kEvaluate), other, backend, *world[0]);
   fill_batch(*source, whole, 0, 0);
   const auto* tokens = source->input("tokens", 0).as<const int32_t>();
   for (int64_t first = 0; first < length; first += at_once) {
@@ -109,7 +110,7 @@ TEST_P(Decode, WithACacheTokenByTokenEqualsAllAtOnceAndTheLossOfEvaluation) {
       loss += mask * (greatest + std::log(sum) - logits[executor->input("labels", 0).as<int32_t>()[r]]);
     tokens += mask;
   }
-  const auto* scalars = state.find("scalars").as<double>();
+  const auto* scalars = state.find("control.scalars").as<double>();
   EXPECT_DOUBLE_EQ(scalars[graph::kLastLoss], loss / tokens);
   EXPECT_EQ(scalars[graph::kLastTokens], tokens);
 }
@@ -133,7 +134,8 @@ TEST_P(Decode, OnTwoRanksGivesTheSameLogits) {
   }
   for (std::thread& thread : threads) thread.join();
   const int64_t rows = training.shape.batch * training.shape.sequence;
-  const size_t columns = logits[0].size() / static_cast<size_t>(rows), wanted = expected.size() / static_cast<size_t>(rows);
+  const size_t columns = logits[0].size() / static_cast<size_t>(rows),
+               wanted = expected.size() / static_cast<size_t>(rows);
   for (size_t r = 0; r < static_cast<size_t>(rows); ++r) {
     for (size_t j = 0; j < static_cast<size_t>(training.vocabulary); ++j) {
       EXPECT_NEAR(logits[0][r * columns + j], expected[r * wanted + j], 1e-12);

@@ -42,7 +42,7 @@ class Probe {
     state_.touch_parameters();
     auto timing = executor_->run_step(0);
     INGOT_CHECK(timing.has_value(), "{}", timing.error().message);
-    const auto* scalars = state_.find("scalars").as<double>();
+    const auto* scalars = state_.find("control.scalars").as<double>();
     return scalars[graph::kLastLoss] * scalars[graph::kLastTokens];
   }
 

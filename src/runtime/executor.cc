@@ -349,7 +349,7 @@ Result<NonFinite> Executor::find_non_finite(int side) {
   if (result) result = impl_->run_timeline(side, false);
   impl_->search = nullptr;
   if (!result) return std::move(result).take_error();
-  const TensorView sums = step_buffer("sums");
+  const TensorView sums = step_buffer("control.sums");
   if (sums.data != nullptr) std::memset(sums.data, 0, static_cast<size_t>(sums.bytes()));
   return found;
 }

@@ -20,14 +20,17 @@ Training llama() {
 double greatest_difference(const Parameters& a, const Parameters& b) {
   double greatest = 0;
   for (const auto& [name, values] : a)
-    for (size_t i = 0; i < values.size(); ++i) greatest = std::max(greatest, std::abs(values[i] - b.at(name)[i]));
+    for (size_t i = 0; i < values.size(); ++i)
+      greatest = std::max(greatest, std::abs(values[i] - b.at(name)[i]));
   return greatest;
 }
 
 TEST(Executor, TrainingLowersTheLossOfAFixedBatch) {
   Training training = llama();
   training.steps = 12;
-  training.before_step = [&](Executor& executor, int step, int) { fill_batch(executor, training, 0, step % 2); };
+  training.before_step = [&](Executor& executor, int step, int) {
+    fill_batch(executor, training, 0, step % 2);
+  };
   const Outcome outcome = train(training);
   ASSERT_EQ(outcome.error, "");
   EXPECT_LT(outcome.losses.back(), outcome.losses.front() - 0.3);
@@ -68,7 +71,7 @@ TEST(Executor, AnOverflowOnOneRankIsSkippedByAll) {
   };
   std::atomic<int> adam_step{0};
   spoiled.after_step = [&](Executor&, State& state, int, int) {
-    adam_step = static_cast<int>(state.find("scalars").as<double>()[graph::kAdamStep]);
+    adam_step = static_cast<int>(state.find("control.scalars").as<double>()[graph::kAdamStep]);
   };
   const Outcome outcome = train(spoiled);
   ASSERT_EQ(outcome.error, "");
@@ -153,9 +156,10 @@ TEST(Executor, ReplayNamesTheFirstInstructionThatMadeANonFiniteValue) {
       if (entry.kind == "param" && entry.parameter == "h.1.mlp.up.weight") entry.view.as<double>()[5] = NAN;
     auto found = executor.find_non_finite(0);
     ASSERT_TRUE(found);
-    EXPECT_NE(found->where.find("linear #" + std::to_string(found->instruction)), std::string::npos) << found->where;
+    EXPECT_NE(found->where.find("linear #" + std::to_string(found->instruction)), std::string::npos)
+        << found->where;
     EXPECT_NE(found->where.find("forward[0] mb 0"), std::string::npos) << found->where;
-    const TensorView sums = executor.step_buffer("sums");
+    const TensorView sums = executor.step_buffer("control.sums");
     for (int64_t i = 0; i < sums.elements(); ++i) EXPECT_EQ(sums.as<double>()[i], 0) << i;
   };
   EXPECT_EQ(train(training).error, "");
@@ -167,14 +171,16 @@ TEST(Executor, TheObserverSeesEveryInstructionInOrderOfIds) {
   training.micro_batches = {1};
   std::vector<int> ids;
   training.before_step = [&](Executor& executor, int, int) {
-    executor.set_observer([&](const graph::Invocation&, const graph::Instruction& instruction, int64_t begin, int64_t end) {
-      EXPECT_LE(begin, end);
-      ids.push_back(instruction.id);
-    });
+    executor.set_observer(
+        [&](const graph::Invocation&, const graph::Instruction& instruction, int64_t begin, int64_t end) {
+          EXPECT_LE(begin, end);
+          ids.push_back(instruction.id);
+        });
   };
   training.after_step = [&](Executor& executor, State&, int, int) {
     size_t all = 0;
-    for (const graph::Segment& segment : executor.program().code->segments) all += segment.instructions.size();
+    for (const graph::Segment& segment : executor.program().code->segments)
+      all += segment.instructions.size();
     EXPECT_EQ(ids.size(), all);
     EXPECT_TRUE(std::is_sorted(ids.begin(), ids.end()));
   };

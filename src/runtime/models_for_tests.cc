@@ -14,7 +14,8 @@ using graph::ValueId;
 constexpr int64_t kChannels = 16, kVocabulary = 30;
 constexpr int kHeadDim = 4;
 
-ValueId matrix(Builder& b, const std::string& name, int64_t out, int64_t in, AxisName rows, AxisName columns) {
+ValueId matrix(Builder& b, const std::string& name, int64_t out, int64_t in, AxisName rows,
+               AxisName columns) {
   return b.parameter({.name = name + ".weight", .shape = {out, in}, .axes = {rows, columns}, .decay = true});
 }
 ValueId vector(Builder& b, const std::string& name, int64_t size, AxisName axis) {
@@ -39,7 +40,8 @@ BuildGraph around(const std::function<ValueId(Builder&, ValueId)>& middle) {
 }
 
 ValueId projection(Builder& b, ValueId x, const std::string& name, int64_t out, AxisName axis) {
-  return b.linear(x, matrix(b, name, out, kChannels, axis, AxisName::kEmbed), vector(b, name + ".bias", out, axis));
+  return b.linear(x, matrix(b, name, out, kChannels, axis, AxisName::kEmbed),
+                  vector(b, name + ".bias", out, axis));
 }
 ValueId back(Builder& b, ValueId x, int64_t in, AxisName axis) {
   return b.linear(x, matrix(b, "back", kChannels, in, AxisName::kEmbed, axis),
@@ -75,7 +77,8 @@ BuildGraph attention_model(AttentionCase c) {
 std::vector<NamedModel> family_models() {
   using graph::TinyModel;
   const auto named = [](std::string name, TinyModel model) {
-    return NamedModel{std::move(name), [model](const graph::BuildOptions& options) { return model.build(options); },
+    return NamedModel{std::move(name),
+                      [model](const graph::BuildOptions& options) { return model.build(options); },
                       static_cast<int>(model.kv_heads)};
   };
   return {
@@ -95,25 +98,33 @@ std::vector<NamedModel> operation_models() {
   return {
       {"embed_head", around([](Builder&, ValueId x) { return x; }), 4},
       {"position_embed", around([](Builder& b, ValueId x) {
-         return b.add(x, b.embed(b.position(), matrix(b, "wpe", 64, kChannels, AxisName::kNone, AxisName::kEmbed)));
-       }), 4},
+         return b.add(
+             x, b.embed(b.position(), matrix(b, "wpe", 64, kChannels, AxisName::kNone, AxisName::kEmbed)));
+       }),
+       4},
       {"linear", around([](Builder& b, ValueId x) {
          return back(b, projection(b, x, "up", 12, AxisName::kFfn), 12, AxisName::kFfn);
-       }), 4},
+       }),
+       4},
       {"layer_norm", around([](Builder& b, ValueId x) {
          return b.layer_norm(x, vector(b, "ln.weight", kChannels, AxisName::kEmbed),
                              vector(b, "ln.bias", kChannels, AxisName::kEmbed), 1e-5);
-       }), 4},
+       }),
+       4},
       {"rms_norm", around([](Builder& b, ValueId x) {
          return b.rms_norm(x, vector(b, "ln.weight", kChannels, AxisName::kEmbed), 1e-5);
-       }), 4},
+       }),
+       4},
       {"gelu_tanh", activation_model(ActivationKind::kGeluTanh), 4},
       {"gelu_erf", activation_model(ActivationKind::kGeluErf), 4},
       {"silu", activation_model(ActivationKind::kSilu), 4},
       {"swiglu", around([](Builder& b, ValueId x) {
-         return back(b, b.swiglu(projection(b, x, "gate", 12, AxisName::kFfn), projection(b, x, "up", 12, AxisName::kFfn)),
+         return back(b,
+                     b.swiglu(projection(b, x, "gate", 12, AxisName::kFfn),
+                              projection(b, x, "up", 12, AxisName::kFfn)),
                      12, AxisName::kFfn);
-       }), 4},
+       }),
+       4},
       {"add", around([](Builder& b, ValueId x) { return b.add(x, b.add(x, x)); }), 4},
       {"dropout", around([](Builder& b, ValueId x) { return b.dropout(x, 0.3); }), 4},
       {"attention", attention_model({}), 4},

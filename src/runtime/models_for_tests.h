@@ -1,5 +1,6 @@
 #pragma once
-// Models for proofs: the two families in small, and single operations between an embedding and a head. Tests only.
+// Models for proofs: the two families in small, and single operations between an embedding and a head. Tests
+// only.
 
 #include <string>
 #include <vector>

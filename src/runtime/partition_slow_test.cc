@@ -1,4 +1,5 @@
-// Every layout gives what one rank gives: parameters after five AdamW steps with clipping, losses and norms, in double.
+// Every layout gives what one rank gives: parameters after five AdamW steps with clipping, losses and norms,
+// in double.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,7 +14,8 @@ struct Worst {
   std::string where;
 };
 
-void compare(Worst& worst, const std::string& where, const std::vector<double>& a, const std::vector<double>& b) {
+void compare(Worst& worst, const std::string& where, const std::vector<double>& a,
+             const std::vector<double>& b) {
   ASSERT_EQ(a.size(), b.size()) << where;
   double difference = 0, size = 0;
   for (size_t i = 0; i < a.size(); ++i) {

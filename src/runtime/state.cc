@@ -67,7 +67,7 @@ int64_t State::bytes() const {
 }
 
 void State::start_scalars(double loss_scale) {
-  const TensorView scalars = find("scalars");
+  const TensorView scalars = find("control.scalars");
   INGOT_CHECK(scalars.data != nullptr, "the state has no scalars: reserve a program first");
   std::fill_n(scalars.as<double>(), scalars.elements(), 0.0);
   scalars.as<double>()[graph::kLossScale] = loss_scale;

@@ -33,7 +33,8 @@ double load(const TensorView& view, int64_t i) {
 
 // Calls visit(index in the stored part, index in the logical tensor) for each element that a rank owns.
 template <class Visit>
-void for_each_owned(const graph::Parameter& parameter, const graph::Mesh& mesh, int rank, const Visit& visit) {
+void for_each_owned(const graph::Parameter& parameter, const graph::Mesh& mesh, int rank,
+                    const Visit& visit) {
   const graph::Region region = graph::owned_region(parameter, mesh, rank);
   const int64_t rows = parameter.logical.rank() > 1 ? region.count[0] : 1;
   const int last = parameter.logical.rank() - 1;
@@ -50,13 +51,13 @@ void for_each_owned(const graph::Parameter& parameter, const graph::Mesh& mesh, 
 void collect(const State& state, const graph::Program& program, int rank, Outcome& outcome) {
   for (const State::Entry& entry : state.entries(program)) {
     if (entry.kind == "exp_avg_sq") continue;
-    const graph::Parameter& parameter =
-        program.code->chunks.front().parameters[index(entry.index)];
+    const graph::Parameter& parameter = program.code->chunks.front().parameters[index(entry.index)];
     std::vector<double>& whole =
         (entry.kind == "param" ? outcome.parameters : outcome.first_moments)[parameter.name];
     whole.resize(index(parameter.logical.elements()), std::nan(""));
-    for_each_owned(parameter, program.layout.mesh, rank,
-                   [&](int64_t stored, int64_t logical) { whole[index(logical)] = load(entry.view, stored); });
+    for_each_owned(parameter, program.layout.mesh, rank, [&](int64_t stored, int64_t logical) {
+      whole[index(logical)] = load(entry.view, stored);
+    });
   }
 }
 
@@ -104,7 +105,7 @@ class Rank {
       if (training_.before_step) training_.before_step(*executor, step, rank);
       INGOT_TRY([[maybe_unused]] StepTiming timing, executor->run_step(side));
       if (training_.after_step) training_.after_step(*executor, state, step, rank);
-      const auto* scalars = state.find("scalars").as<double>();
+      const auto* scalars = state.find("control.scalars").as<double>();
       const std::lock_guard lock(mutex);
       record(outcome.losses, step, scalars[graph::kLastLoss]);
       record(outcome.norms, step, scalars[graph::kLastNorm]);
@@ -131,7 +132,8 @@ class Rank {
 }  // namespace
 
 double parameter_value(const std::string& name, int64_t i) {
-  const double spread = random_normal(random_key(7, RandomPurpose::kInit, hash64(name)), static_cast<uint64_t>(i), 0);
+  const double spread =
+      random_normal(random_key(7, RandomPurpose::kInit, hash64(name)), static_cast<uint64_t>(i), 0);
   const bool gain = name.find("ln") != std::string::npos && name.ends_with(".weight");
   return (gain ? 1.0 : 0.0) + 0.2 * spread;
 }
@@ -149,10 +151,12 @@ void fill_parameters(State& state, const graph::Program& program, int rank) {
 
 void fill_batch(Executor& executor, const Training& training, int64_t first, int side) {
   const int64_t samples = executor.micro_batches() * training.shape.batch, length = training.shape.sequence;
-  const TensorView tokens = executor.input("batch.tokens", side), labels = executor.input("batch.labels", side),
-                   mask = executor.input("batch.loss_mask", side), position = executor.input("batch.position", side),
-                   start = executor.input("batch.doc_start", side), sample = executor.input("batch.sample", side),
-                   step = executor.input("step", side);
+  const TensorView tokens = executor.input("batch.tokens", side),
+                   labels = executor.input("batch.labels", side),
+                   mask = executor.input("batch.loss_mask", side),
+                   position = executor.input("batch.position", side),
+                   start = executor.input("batch.doc_start", side),
+                   sample = executor.input("batch.sample", side), step = executor.input("control.step", side);
   const auto token = [&](int64_t s, int64_t t) {
     return static_cast<int32_t>(mixed(11, static_cast<uint64_t>(s), static_cast<uint64_t>(t)) %
                                 static_cast<uint64_t>(training.vocabulary));
@@ -169,7 +173,8 @@ void fill_batch(Executor& executor, const Training& training, int64_t first, int
       if (labels.data != nullptr) labels.as<int32_t>()[at] = token(s, t + 1);
       // Some masked, so that micro-batches count different numbers of tokens.
       if (mask.data != nullptr)
-        mask.as<float>()[at] = mixed(17, static_cast<uint64_t>(s), static_cast<uint64_t>(t)) % 4 == 0 ? 0.0F : 1.0F;
+        mask.as<float>()[at] =
+            mixed(17, static_cast<uint64_t>(s), static_cast<uint64_t>(t)) % 4 == 0 ? 0.0F : 1.0F;
       if (position.data != nullptr) position.as<int32_t>()[at] = static_cast<int32_t>(t);
       if (start.data != nullptr) start.as<int32_t>()[at] = begin;
     }

@@ -1,16 +1,19 @@
 #pragma once
-// Trains a small model on ranks that are threads, from values that depend on names and global indices alone, so that
-// every layout sees the same parameters and samples. Tests only.
+// Trains a small model on ranks that are threads, from values that depend on names and global indices alone,
+// so that every layout sees the same parameters and samples. Tests only.
 
 #include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "graph/builder.h"
 #include "graph/compile.h"
 #include "runtime/runtime.h"
 
 namespace ingot::runtime {
+
+using tensor::TensorView;
 
 // Builds the forward graph; called once per program.
 using BuildGraph = std::function<graph::Graph(const graph::BuildOptions&)>;
@@ -29,7 +32,7 @@ struct Training {
   double learning_rate = 0.01;
   double loss_scale = 1;
   bool dynamic_scale = false;
-  bool documents = true;         // cut samples into documents; else each is one
+  bool documents = true;  // cut samples into documents; else each is one
   bool lazy = false, poison = true;
   std::vector<std::string> backends = {"reference"};
   // After the batch of (step, rank) is filled, before it runs: to spoil something.
@@ -40,10 +43,10 @@ struct Training {
 using Parameters = std::map<std::string, std::vector<double>>;  // logical tensors by name
 
 struct Outcome {
-  std::string error;                     // of the first rank that failed
+  std::string error;                                   // of the first rank that failed
   std::vector<double> losses, norms, applied, scales;  // per step, of rank 0; every rank must agree
   Parameters parameters, first_moments;
-  std::vector<int64_t> samples;          // how many each replica saw in a step
+  std::vector<int64_t> samples;  // how many each replica saw in a step
 };
 
 Outcome train(const Training& training);
