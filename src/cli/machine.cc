@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "backend/cpu/kernels/ceiling.h"
+#include "base/bench_report.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
@@ -20,18 +21,6 @@ using tensor::DType;
 std::string environment(const char* name) {
   const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): before any thread starts
   return value == nullptr ? "" : value;
-}
-
-std::string processor_name() {
-  std::ifstream info("/proc/cpuinfo");
-  std::string model, family;
-  for (std::string line; std::getline(info, line) && line.size() > 1;) {
-    const size_t colon = line.find(": ");
-    if (colon == std::string::npos) continue;
-    if (line.starts_with("model name") || line.starts_with("cpu family") || line.starts_with("model\t"))
-      model += line.substr(colon + 2) + " ";
-  }
-  return model.empty() ? "unknown processor" : model.substr(0, model.size() - 1);
 }
 
 // One line: bf16 and f32 FLOP/s. Keyed by processor and threads, so a file that was carried elsewhere is not

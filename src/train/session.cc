@@ -137,42 +137,49 @@ void Session::fill_step_block(Engine& engine, int side, int64_t step, double rat
   block[graph::kOwnRequests + static_cast<int>(graph::Request::kStop)] = request_stop ? 1 : 0;
 }
 
-Result<double> Session::measure_step(double at_least_seconds) {
+void Session::fill_made_up_batch() {
   const int64_t vocabulary = run_.spec.model.vocab_size;
-  INGOT_TRY_VOID(team_->each([&](Rank& rank) -> Result<void> {
-    Engine& engine = *engines_[static_cast<size_t>(rank.rank)];
+  for (const std::unique_ptr<Engine>& engine : engines_) {
     for (const data::BatchView& view :
-         batch_views(*engine.train, 0, run_.batch.micro_batch, run_.seq_len())) {
+         batch_views(*engine->train, 0, run_.batch.micro_batch, run_.seq_len())) {
       for (size_t i = 0; i < view.tokens.size(); ++i) {
-        const auto id = static_cast<int32_t>(static_cast<int64_t>(i * 2654435761U) % vocabulary);
-        view.tokens[i] = id;
-        view.labels[i] = id;
+        constexpr uint64_t kScatter = 2654435761U;  // Knuth's multiplicative hash
+        const auto id = static_cast<int32_t>((i * kScatter >> 8U) % static_cast<uint64_t>(vocabulary));
+        view.tokens[i] = view.labels[i] = id;
         view.loss_mask[i] = 1;
         if (!view.position.empty())
           view.position[i] = static_cast<int32_t>(static_cast<int64_t>(i) % run_.seq_len());
         if (!view.doc_start.empty()) view.doc_start[i] = 0;
       }
     }
-    fill_step_block(engine, 0, 0, 0.0, false);
+    fill_step_block(*engine, 0, 0, 0.0, false);
+  }
+}
+
+Result<void> Session::run_made_up_step() {
+  INGOT_TRY_VOID(team_->each([&](Rank& rank) -> Result<void> {
+    INGOT_TRY([[maybe_unused]] const runtime::StepTiming timing,
+              engines_[static_cast<size_t>(rank.rank)]->train->run_step(0));
     return {};
   }));
+  weights_->touch();  // as a real step does: the next one packs its weights again
+  return {};
+}
+
+Result<double> Session::measure_step(double at_least_seconds) {
+  fill_made_up_batch();
   std::vector<double> seconds;
   double total = 0;
-  while (seconds.size() < 2 || (total < at_least_seconds && seconds.size() < 50)) {
+  while (seconds.size() < 3 || (total < at_least_seconds && seconds.size() < 50)) {
     const int64_t begin = monotonic_ns();
-    INGOT_TRY_VOID(team_->each([&](Rank& rank) -> Result<void> {
-      INGOT_TRY([[maybe_unused]] const runtime::StepTiming timing,
-                engines_[static_cast<size_t>(rank.rank)]->train->run_step(0));
-      return {};
-    }));
+    INGOT_TRY_VOID(run_made_up_step());
     seconds.push_back(static_cast<double>(monotonic_ns() - begin) * 1e-9);
     total += seconds.back();
   }
-  // The first step touches fresh memory and makes library primitives.
-  std::nth_element(seconds.begin() + 1,
-                   seconds.begin() + 1 + static_cast<std::ptrdiff_t>((seconds.size() - 1) / 2),
-                   seconds.end());
-  return seconds[1 + (seconds.size() - 1) / 2];
+  seconds.erase(seconds.begin());  // it touches fresh memory
+  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  return *middle;
 }
 
 Result<void> Session::start_data(const data::TokenStream& stream, int64_t first_step, EventLog* events) {

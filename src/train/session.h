@@ -63,8 +63,11 @@ class Session {
   int64_t planned_bytes() const;        // over all ranks of this process
 
   void initialise();  // parameters as published, optimizer zero, scalars as at step 0
-  // Seconds of one step with these programs on this machine: real steps on made-up tokens that change no
-  // parameter's meaning; initialise() or a load must follow.
+  // Made-up tokens on side 0, and a step on them at learning rate 0: for timing. initialise() or a load must
+  // follow before training.
+  void fill_made_up_batch();
+  Result<void> run_made_up_step();
+  // Seconds of one such step, the median of at least two after a first one.
   Result<double> measure_step(double at_least_seconds);
 
   // Another number of steps and what follows from it; before start_data.

@@ -34,11 +34,7 @@ void embed_dw(const KernelArgs& args, void*) {
   }
 }
 
-namespace {
-
-// Radians a position of pair i: theta^(-2i/D), with the scaling of Llama 3.1 (Hugging Face's rope type
-// "llama3"): long waves are stretched by the factor, short ones kept, those between interpolated.
-double frequency(int64_t i, const graph::Attributes& a) {
+double rotary_frequency(const graph::Attributes& a, int64_t i) {
   const double plain = std::pow(a.theta, -2.0 * static_cast<double>(i) / a.head_dim);
   if (a.rope_factor == 0) return plain;
   const double turns = a.rope_original * plain / (2 * std::numbers::pi);  // over the original context
@@ -47,8 +43,6 @@ double frequency(int64_t i, const graph::Attributes& a) {
   const double smooth = (turns - a.rope_low) / (a.rope_high - a.rope_low);
   return (1 - smooth) * plain / a.rope_factor + smooth * plain;
 }
-
-}  // namespace
 
 void rotary(const KernelArgs& args, void*) {
   const Elements x(args.inputs[0]), y(args.outputs[0]);
@@ -59,7 +53,7 @@ void rotary(const KernelArgs& args, void*) {
   const int64_t size = args.attributes->head_dim, half = size / 2;
   const double sign = args.attributes->inverse ? -1 : 1;
   for (int64_t i = 0; i < half; ++i) {
-    const double turn = frequency(i, *args.attributes);
+    const double turn = rotary_frequency(*args.attributes, i);
     for (int64_t r = 0; r < rows; ++r) {
       const double angle = turn * (by_document ? position[r] - doc_start[r] : position[r]);
       const double cosine = std::cos(angle), sine = sign * std::sin(angle);

@@ -25,6 +25,9 @@ void norm_dw(const KernelArgs& args, void*);
 void embed(const KernelArgs& args, void*);
 void embed_dw(const KernelArgs& args, void*);
 void rotary(const KernelArgs& args, void*);
+// Radians a position of pair i: theta^(-2i/D), with the scaling of Llama 3.1 (Hugging Face's rope type
+// "llama3"): long waves are stretched by the factor, short ones kept, those between interpolated.
+double rotary_frequency(const graph::Attributes& attributes, int64_t i);
 // attention.cc
 void attention(const KernelArgs& args, void*);
 void attention_grad(const KernelArgs& args, void*);
