@@ -141,7 +141,7 @@ class Assigner {
     const auto before = set_by_.find(key);
     if (before != set_by_.end()) {
       return mistake(value, full + " = " + value_text(value),
-                     fmt::format("and {} are the same key, {}; keep one of the two", before->second, key));
+                     fmt::format("says the same as {}; keep one of the two", before->second));
     }
     set_by_.emplace(key, full);
     if (full != key) out_->notes.push_back(fmt::format("{}: {} is read as {}", value.place, full, key));

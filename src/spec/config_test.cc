@@ -122,7 +122,7 @@ Value another_value(const BoundField& field) {
     value.data = now == "\"" + last + "\"" ? choices.substr(0, choices.find(',')) : last;
   } else {
     for (const char* text :
-         {"true", "false", "7", "0.25", "\"seven \\\" \\\\ \\n é\"", "[3, 5]", "[\"a\", \"b\"]",
+         {"true", "false", "7", "2", "0.25", "\"seven \\\" \\\\ \\n é\"", "[3, 5]", "[\"a\", \"b\"]",
           "{factor = 3.5}", "{\"x/y\" = 0.5, z = 2}", "{net = {bandwidth = 1e9, latency = 0.001}}"}) {
       value = read_override_value(text);
       if (!field.read(value) && field.write() != now) break;
