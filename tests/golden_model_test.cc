@@ -15,6 +15,7 @@
 #include "model/model.h"
 #include "runtime/runtime.h"
 #include "spec/hf_config.h"
+#include "tensor/half.h"
 
 namespace ingot {
 namespace {
@@ -43,7 +44,17 @@ std::vector<T> read(const SafetensorsFile& file, const std::string& name) {
 }
 
 double load(const TensorView& view, int64_t i) {
-  return view.dtype == DType::kF64 ? view.as<double>()[i] : static_cast<double>(view.as<float>()[i]);
+  switch (view.dtype) {
+    case DType::kF64:
+      return view.as<double>()[i];
+    case DType::kF32:
+      return static_cast<double>(view.as<float>()[i]);
+    case DType::kBF16:
+      return static_cast<double>(tensor::float_of_bf16(view.as<uint16_t>()[i]));
+    default:
+      INGOT_CHECK(false, "no reader for {}", tensor::name_of(view.dtype));
+  }
+  return 0;
 }
 
 void store(const TensorView& view, int64_t i, double value) {
@@ -201,11 +212,29 @@ TEST_P(GoldenModel, LossAndEveryGradientOfMaskedDocuments) {
   EXPECT_NEAR(step.scalar(graph::kLastNorm), norm / loss[1], GetParam().tolerance * norm);
 }
 
+double tolerance_of(graph::Precision precision) {
+  switch (precision) {
+    case graph::Precision::kF64:
+      return 1e-12;
+    case graph::Precision::kF32:
+      return 1e-5;
+    case graph::Precision::kF16:
+      return 2e-2;
+    case graph::Precision::kBF16:
+      return 1e-1;  // 8 bits a number, and the smallest gradients are differences of large ones
+  }
+  return 0;
+}
+
+// Every backend that there is, in every precision that it computes in.
 std::vector<Case> cases() {
   std::vector<Case> result;
-  for (const char* model : {"tiny_gpt2", "tiny_gpt2_erf", "tiny_llama", "tiny_qwen2"}) {
-    result.push_back({model, "reference", graph::Precision::kF64, 1e-12});
-    result.push_back({model, "reference", graph::Precision::kF32, 1e-5});
+  for (const backend::BackendRow& row : backend::all_backends()) {
+    auto backend = backend::make_backend(row.name);
+    if (!backend || (*backend)->target().space != tensor::MemorySpace{}) continue;
+    for (const graph::Precision precision : (*backend)->target().precisions)
+      for (const char* model : {"tiny_gpt2", "tiny_gpt2_erf", "tiny_llama", "tiny_qwen2"})
+        result.push_back({model, std::string(row.name), precision, tolerance_of(precision)});
   }
   return result;
 }

@@ -7,7 +7,7 @@
 // embed            ids i32 [B,T], table [V,C]                -> x [B,T,C]
 // embed_dw         ids, dx                                   -> += dtable
 //                  A table cut by rows over attribute group: ids of other ranks' rows give 0.
-// linear           x [..,I], w [O,I], [bias O]               -> y [..,O]; with attribute activation: act(y), y
+// linear           x [..,I], w [O,I], [bias O]               -> y [..,O]; with activation: act(y), y
 // linear_dx        dy [..,O], w, [addend [..,I]]             -> dx (+ addend)
 // linear_dw        x, dy                                     -> += dw, [+= dbias]
 // norm             x [..,C], w [C], [bias]                   -> y
@@ -29,8 +29,8 @@
 // head_loss        x, w, labels, loss_mask f32 [B,T], scalars, [stats]
 //                  -> += sums (loss, tokens, times attribute weight); with_gradient: also dx [B,T,C], += dw
 //                  By chunks of rows, never [B*T,V]. dx and dw are seeded with scalars[loss_scale].
-//                  head_*: rank i of attribute group holds rows [i*n, (i+1)*n) of w, n = stored rows; rows from
-//                  attribute vocabulary on are padding, never seen.
+//                  head_*: rank i of attribute group holds rows [i*n, (i+1)*n) of w, n = stored rows; rows
+//                  from attribute vocabulary on are padding, never seen.
 // all_reduce, all_gather(dim), reduce_scatter(dim), slice(dim): x -> y
 // broadcast_grad   x -> x             R -> B, does nothing; its gradient is all_reduce
 // send             x ->
