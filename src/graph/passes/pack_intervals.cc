@@ -75,29 +75,58 @@ int64_t greatest_load(const std::vector<Interval>& intervals) {
   return greatest;
 }
 
+namespace {
+
+constexpr int kRepairs = 12;
+
+// Greedy by one order, then again with those that stick out above `bound` placed first, as long as it may help.
+class Packing {
+ public:
+  explicit Packing(const std::vector<Interval>& intervals)
+      : intervals_(intervals), steps_(steps_of(intervals)), bound_(greatest_load(intervals)) {}
+
+  bool optimal() const { return smallest_ == bound_; }
+  int64_t smallest() const { return smallest_; }
+  std::vector<Interval> best() && { return std::move(best_); }
+
+  void try_order(Order order) {
+    for (int repair = 0; repair <= kRepairs && !optimal(); ++repair) {
+      std::vector<Interval> attempt = intervals_;
+      const int64_t top = Placement(attempt, steps_).run(order);
+      std::ranges::stable_partition(
+          order, [&](size_t i) { return attempt[i].offset + attempt[i].bytes > bound_; });
+      if (smallest_ >= 0 && top >= smallest_) continue;
+      smallest_ = top;
+      best_ = std::move(attempt);
+    }
+  }
+
+ private:
+  const std::vector<Interval>& intervals_;
+  const int steps_;
+  const int64_t bound_;
+  int64_t smallest_ = -1;
+  std::vector<Interval> best_;
+};
+
+}  // namespace
+
 int64_t pack_intervals(std::vector<Interval>& intervals) {
   if (intervals.empty()) return 0;
-  const int steps = steps_of(intervals);
-  const int64_t bound = greatest_load(intervals);
-  Order by_size(intervals.size()), by_time, by_length;
+  Order by_size(intervals.size());
   std::iota(by_size.begin(), by_size.end(), size_t{0});
-  by_time = by_length = by_size;
+  Order by_time = by_size, by_area = by_size;
   std::ranges::stable_sort(by_size, std::greater{}, [&](size_t i) { return intervals[i].bytes; });
   std::ranges::stable_sort(by_time, {}, [&](size_t i) { return intervals[i].begin; });
-  std::ranges::stable_sort(by_length, std::greater{}, [&](size_t i) {
+  std::ranges::stable_sort(by_area, std::greater{}, [&](size_t i) {
     return intervals[i].bytes * (intervals[i].end - intervals[i].begin + 1);
   });
-  std::vector<Interval> best;
-  int64_t smallest = -1;
-  for (const Order* order : {&by_size, &by_length, &by_time}) {
-    std::vector<Interval> attempt = intervals;
-    const int64_t top = Placement(attempt, steps).run(*order);
-    if (smallest >= 0 && top >= smallest) continue;
-    smallest = top;
-    best = std::move(attempt);
-    if (smallest == bound) break;
-  }
-  intervals = std::move(best);
+  Packing packing(intervals);
+  packing.try_order(std::move(by_size));
+  packing.try_order(std::move(by_area));
+  packing.try_order(std::move(by_time));
+  const int64_t smallest = packing.smallest();
+  intervals = std::move(packing).best();
   return smallest;
 }
 

@@ -1,0 +1,257 @@
+// The verifier against plans with faults put in: it must refuse each, and say which.
+
+#include "graph/passes/draft.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "graph/targets/targets.h"
+#include "graph/test_models.h"
+
+namespace ingot::graph {
+namespace {
+
+Program make_program(int dp = 2, bool elsewhere = false, const Target& target = cpu_target()) {
+  static const Target host = [] {
+    Target other = reference_target();
+    other.space.id = 1;
+    return other;
+  }();
+  CompileOptions options;
+  options.targets = {&target, &host};
+  options.update_on_second_target = elsewhere;
+  options.layout.mesh = make_mesh(dp, 1, 1, 1, 1, 2).value();
+  options.layout.micro_batches = 3;
+  options.recompute = Recompute::kSelective;
+  Result<Program> program = compile(build_test_model({}), options);
+  INGOT_CHECK(program.has_value(), "{}", program.error().message);
+  return std::move(program).value();
+}
+
+// A copy whose code may be changed.
+struct Mutant {
+  Program program;
+  StageCode code;
+
+  explicit Mutant(const Program& original) : program(original), code(*original.code) {}
+  Segment& segment(Phase phase) {
+    for (Segment& segment : code.segments)
+      if (segment.phase == phase) return segment;
+    INGOT_CHECK(false, "no such phase");
+    return code.segments.front();
+  }
+  Node& node(const Segment& segment, const Instruction& instruction) {
+    return code.chunks[static_cast<size_t>(segment.chunk)].nodes[static_cast<size_t>(instruction.node)];
+  }
+  std::string refusal() {
+    program.code = std::make_shared<StageCode>(code);
+    const Result<void> result = verify(program);
+    return result ? "" : result.error().message;
+  }
+};
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(Verify, AcceptsWhatCompileMakes) {
+  EXPECT_EQ(Mutant(make_program()).refusal(), "");
+  EXPECT_EQ(Mutant(make_program(1, true)).refusal(), "");
+}
+
+// Every live scratch value moved onto another one that lives at the same time: the reader of one of them must notice.
+TEST(Verify, RefusesValuesThatShareBytes) {
+  const Program program = make_program();
+  int refused = 0;
+  for (const Phase phase : {Phase::kForward, Phase::kBackward}) {
+    const size_t count = Mutant(program).segment(phase).instructions.size();
+    for (size_t k = 0; k + 1 < count; ++k) {
+      Mutant mutant(program);
+      std::vector<Instruction>& list = mutant.segment(phase).instructions;
+      if (list[k].outputs.empty() || list[k].outputs[0].space != Space::kScratch) continue;
+      const ValueId moved = list[k].outputs[0].value;
+      // Where the last input that this instruction reads from scratch lies, if another reads it later.
+      const Operand* other = nullptr;
+      for (const Operand& input : list[k].inputs)
+        if (input.space == Space::kScratch && input.offset != list[k].outputs[0].offset) other = &input;
+      if (other == nullptr) continue;
+      const int64_t offset = other->offset;
+      for (Instruction& instruction : list)
+        for (std::vector<Operand>* operands : {&instruction.inputs, &instruction.outputs})
+          for (Operand& operand : *operands)
+            if (operand.value == moved) operand.offset = offset;
+      const std::string refusal = mutant.refusal();
+      EXPECT_TRUE(refusal.starts_with("The plan is wrong: ")) << name_of(phase) << " " << k << ": " << refusal;
+      ++refused;
+    }
+  }
+  EXPECT_GE(refused, 10);
+}
+
+TEST(Verify, RefusesAReadBeforeTheWrite) {
+  const Program program = make_program();
+  Mutant mutant(program);
+  std::vector<Instruction>& list = mutant.segment(Phase::kForward).instructions;
+  std::swap(list[0], list[2]);
+  EXPECT_TRUE(contains(mutant.refusal(), "whose bytes were not written or were overwritten") ||
+              contains(mutant.refusal(), "before it was written"))
+      << mutant.refusal();
+}
+
+TEST(Verify, RefusesAnAddressOutsideItsArea) {
+  Mutant mutant(make_program());
+  for (Instruction& instruction : mutant.segment(Phase::kBackward).instructions)
+    for (Operand& operand : instruction.outputs)
+      if (operand.space == Space::kScratch) operand.offset += int64_t{1} << 30;
+  EXPECT_TRUE(contains(mutant.refusal(), "of scratch")) << mutant.refusal();
+}
+
+TEST(Verify, RefusesSlotsThatOverlap) {
+  Mutant mutant(make_program());
+  for (Segment& segment : mutant.code.segments)
+    for (Instruction& instruction : segment.instructions)
+      for (std::vector<Operand>* operands : {&instruction.inputs, &instruction.outputs})
+        for (Operand& operand : *operands)
+          if (operand.space == Space::kForwardBackward) operand.offset = 0;
+  EXPECT_TRUE(contains(mutant.refusal(), "share bytes of a slot") || contains(mutant.refusal(), "of its own"))
+      << mutant.refusal();
+}
+
+TEST(Verify, RefusesASlotWithTwoOwners) {
+  Program program = make_program();
+  // Two micro-batches forward before the first backward, one slot.
+  std::swap(program.timeline[1], program.timeline[2]);
+  EXPECT_TRUE(contains(Mutant(program).refusal(), "finds another micro-batch in its slot of class fb"))
+      << Mutant(program).refusal();
+  program = make_program();
+  program.timeline[1].slot[0] = -1;
+  EXPECT_TRUE(contains(Mutant(program).refusal(), "has slot -1")) << Mutant(program).refusal();
+}
+
+TEST(Verify, RefusesAMissingWait) {
+  const Program program = make_program();
+  int removed = 0, refused = 0;
+  const size_t segments = program.code->segments.size();
+  for (size_t s = 0; s < segments; ++s)
+    for (size_t k = 0; k < program.code->segments[s].instructions.size(); ++k) {
+      Mutant mutant(program);
+      std::vector<int>& waits = mutant.code.segments[s].instructions[k].waits;
+      if (waits.empty()) continue;
+      waits.clear();
+      ++removed;
+      const std::string refusal = mutant.refusal();
+      refused += refusal.empty() ? 0 : 1;
+      EXPECT_TRUE(contains(refusal, "which may still be running") || contains(refusal, "third outstanding")) << refusal;
+    }
+  EXPECT_GE(removed, 3);
+  EXPECT_EQ(removed, refused);
+}
+
+TEST(Verify, RefusesAMissingWaitOrJoinOfStagingCopies) {
+  const Program program = make_program(1, true);
+  int waits = 0;
+  for (size_t k = 0; k < program.code->segments.back().instructions.size(); ++k) {
+    Mutant mutant(program);
+    Instruction& instruction = mutant.code.segments.back().instructions[k];
+    if (instruction.waits.empty()) continue;
+    instruction.waits.clear();
+    EXPECT_NE(mutant.refusal(), "") << k;
+    ++waits;
+  }
+  EXPECT_GE(waits, 5);
+  Mutant mutant(program);
+  ASSERT_FALSE(mutant.code.segments.back().joins.empty());
+  mutant.code.segments.back().joins.clear();
+  EXPECT_TRUE(contains(mutant.refusal(), "may still touch scratch or slots")) << mutant.refusal();
+}
+
+TEST(Verify, RefusesGradientsThatKeepTheStepBefore) {
+  Mutant adds(make_program());
+  Segment& backward = adds.segment(Phase::kBackward);
+  for (const Instruction& instruction : backward.instructions) adds.node(backward, instruction).zero_first = false;
+  EXPECT_TRUE(contains(adds.refusal(), "adds to a gradient left from the step before")) << adds.refusal();
+  Mutant overwrites(make_program());
+  Segment& again = overwrites.segment(Phase::kBackward);
+  overwrites.node(again, again.instructions.back()).zero_first = true;
+  for (const Instruction& instruction : again.instructions) {
+    Node& node = overwrites.node(again, instruction);
+    if (node.op == Op::kEmbedDw) node.zero_first = true;
+  }
+  EXPECT_TRUE(contains(overwrites.refusal(), "overwrites a gradient of this step")) << overwrites.refusal();
+}
+
+TEST(Verify, RefusesADerivedCopyThatNobodyMakes) {
+  Mutant mutant(make_program());
+  mutant.segment(Phase::kBegin).instructions.pop_back();
+  EXPECT_TRUE(contains(mutant.refusal(), "which begin does not make")) << mutant.refusal();
+}
+
+TEST(Verify, RefusesAReadOfWhatOnlyTheFirstMicroBatchWrites) {
+  Mutant mutant(make_program());
+  Segment& segment = mutant.segment(Phase::kForward);
+  for (const Instruction& instruction : segment.instructions) mutant.node(segment, instruction).when = When::kFirst;
+  Node& last = mutant.node(segment, segment.instructions.back());
+  last.when = When::kAlways;
+  EXPECT_TRUE(contains(mutant.refusal(), "not written in every micro-batch")) << mutant.refusal();
+}
+
+TEST(Verify, RefusesAWorkspaceOnALiveValue) {
+  const Program program = make_program(1);
+  int refused = 0;
+  for (size_t k = 0; k < program.code->segments.size(); ++k)
+    for (size_t i = 0; i < program.code->segments[k].instructions.size(); ++i) {
+      Mutant mutant(program);
+      Instruction& instruction = mutant.code.segments[k].instructions[i];
+      for (const Operand& input : instruction.inputs) {
+        if (input.space != Space::kScratch || instruction.workspace_bytes == 0) continue;
+        instruction.workspace_offset = input.offset;
+        EXPECT_NE(mutant.refusal(), "") << k << " " << i;
+        ++refused;
+        break;
+      }
+    }
+  EXPECT_GE(refused, 4);
+}
+
+// Two stages by hand: one value sent, one received.
+std::vector<Program> two_stages() {
+  Value value;
+  value.name = "x";
+  value.logical = value.stored = Shape{4, 8};
+  std::vector<Program> stages(2);
+  for (int stage = 0; stage < 2; ++stage) {
+    auto code = std::make_shared<StageCode>();
+    code->chunks.resize(1);
+    code->chunks[0].add_value(value);
+    stages[static_cast<size_t>(stage)].code = code;
+    stages[static_cast<size_t>(stage)].stage = stage;
+    Transfer transfer;
+    transfer.id = 5 + stage;
+    transfer.send = stage == 0;
+    transfer.value = 0;
+    transfer.peer = stage == 0 ? 1 : -1;
+    transfer.tag = 3;
+    stages[static_cast<size_t>(stage)].transfers = {transfer};
+  }
+  return stages;
+}
+
+TEST(VerifyTransfers, EverySendMeetsItsReceive) {
+  std::vector<Program> stages = two_stages();
+  EXPECT_TRUE(verify_transfers(stages).has_value());
+  stages[1].transfers[0].micro_batch = 1;
+  EXPECT_TRUE(contains(verify_transfers(stages).error().message, "receive #6 from stage 0 to 1 (tag 3, mb 1) meets nothing"));
+  stages = two_stages();
+  stages[1].transfers.clear();
+  EXPECT_TRUE(contains(verify_transfers(stages).error().message, "send #5 from stage 0 to 1 (tag 3, mb 0) meets nothing"));
+  stages = two_stages();
+  stages[0].transfers.push_back(stages[0].transfers[0]);
+  EXPECT_TRUE(contains(verify_transfers(stages).error().message, "makes transfer #5 twice"));
+  stages = two_stages();
+  auto half = std::make_shared<StageCode>(*stages[1].code);
+  half->chunks[0].value(0).stored = Shape{2, 8};
+  stages[1].code = half;
+  EXPECT_TRUE(contains(verify_transfers(stages).error().message, "send #5 has 128 bytes, its receive #6 64"));
+}
+
+}  // namespace
+}  // namespace ingot::graph
