@@ -1,0 +1,146 @@
+// What data costs a training step: filling batches from shards, beside plainly writing as many bytes in the
+// same run, and how long steps wait for the loader's thread.
+//   loader_bench [--check]
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "data/loader.h"
+#include "data/token_shard.h"
+
+namespace ingot::data {
+namespace {
+
+constexpr int64_t kTokens = int64_t{32} << 20;
+constexpr int64_t kVocab = 50257;
+constexpr int64_t kSeqLen = 1024;
+constexpr int64_t kMicroBatch = 16;
+constexpr int kRounds = 7;
+constexpr double kLeastShareOfPlainWrite = 0.1;
+constexpr double kGreatestStallShare = 0.01;
+
+template <class T>
+T must(Result<T> result) {
+  INGOT_CHECK(result.has_value(), "{}", result.error().message);
+  return std::move(result).value();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+void write_tokens(const std::string& path) {
+  TokenShardWriter writer = must(TokenShardWriter::create(path, {.vocab_size = kVocab}));
+  std::vector<int32_t> ids(size_t{1} << 16);
+  uint64_t word = 1;
+  for (int64_t at = 0; at < kTokens; at += static_cast<int64_t>(ids.size())) {
+    for (int32_t& id : ids) {
+      word = word * 6364136223846793005u + 1442695040888963407u;
+      id = static_cast<int32_t>((word >> 33) % kVocab);
+    }
+    writer.begin_document();
+    INGOT_CHECK(writer.append(ids).has_value(), "cannot write {}", path);
+  }
+  (void)must(writer.finish());
+}
+
+double fill_tokens_per_second(const TokenStream& stream, const BatchView& batch) {
+  BatchFiller filler(stream, Sampler::shuffled(stream.samples(kSeqLen), 1), kSeqLen);
+  std::vector<double> rates;
+  constexpr int64_t kBatches = 200;
+  for (int round = 0; round < kRounds; ++round) {
+    const int64_t begin = monotonic_ns();
+    for (int64_t i = 0; i < kBatches; ++i) {
+      BatchRequest request;
+      request.first_sample = (round * kBatches + i) * kMicroBatch;
+      request.document_mask = true;
+      INGOT_CHECK(filler.fill(request, batch).has_value(), "a batch could not be filled");
+    }
+    rates.push_back(static_cast<double>(kBatches * kMicroBatch * kSeqLen) * 1e9 /
+                    static_cast<double>(monotonic_ns() - begin));
+  }
+  return median(rates);
+}
+
+double plain_tokens_per_second(const BatchView& batch) {
+  std::vector<double> rates;
+  constexpr int kBatches = 200;
+  for (int round = 0; round < kRounds; ++round) {
+    const int64_t begin = monotonic_ns();
+    for (int i = 0; i < kBatches; ++i) {
+      for (const std::span<int32_t> field : {batch.tokens, batch.labels, batch.position, batch.doc_start}) {
+        std::memset(field.data(), i, field.size_bytes());
+      }
+      std::memset(batch.loss_mask.data(), i, batch.loss_mask.size_bytes());
+    }
+    rates.push_back(static_cast<double>(kBatches) * kMicroBatch * kSeqLen * 1e9 /
+                    static_cast<double>(monotonic_ns() - begin));
+  }
+  return median(rates);
+}
+
+// Share of the time that steps of 5 ms wait for data.
+double stall_share(const TokenStream& stream, const BatchMemory& first, const BatchMemory& second) {
+  LoaderOptions options;
+  options.layout = {.global_batch = kMicroBatch, .micro_batch = kMicroBatch, .replicas = 1};
+  auto loader = must(Loader::start(stream, Sampler::shuffled(stream.samples(kSeqLen), 1), options,
+                                   {first.view()}, {second.view()}));
+  constexpr int64_t kSteps = 100;
+  (void)must(loader->acquire(0, 10));  // nothing can be ready before the first
+  loader->release(0);
+  const int64_t stall_before = loader->stall_ns();
+  const int64_t begin = monotonic_ns();
+  for (int64_t step = 1; step <= kSteps; ++step) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    (void)must(loader->acquire(step, 10));
+    loader->release(step);
+  }
+  return static_cast<double>(loader->stall_ns() - stall_before) / static_cast<double>(monotonic_ns() - begin);
+}
+
+double permutation_ns(int64_t samples) {
+  const KeyedPermutation permutation(samples, 3, 0);
+  constexpr int64_t kCalls = 1'000'000;
+  int64_t sum = 0;
+  const int64_t begin = monotonic_ns();
+  for (int64_t i = 0; i < kCalls; ++i) sum += permutation(i * (samples / kCalls));
+  const double ns = static_cast<double>(monotonic_ns() - begin) / kCalls;
+  INGOT_CHECK(sum > 0, "a permutation of {} gives zeros", samples);
+  return ns;
+}
+
+int run(bool check) {
+  const std::string path = (std::filesystem::temp_directory_path() / "ingot-loader-bench.tok").string();
+  write_tokens(path);
+  const TokenStream stream = must(TokenStream::open({path}));
+  std::filesystem::remove(path);
+  const BatchMemory first(kMicroBatch, kSeqLen), second(kMicroBatch, kSeqLen);
+  const double plain = plain_tokens_per_second(first.view());
+  const double filled = fill_tokens_per_second(stream, first.view());
+  const double stall = stall_share(stream, first, second);
+  fmt::print(
+      "batches of {} x {}: {:.0f} M tokens/s filled, {:.0f} M tokens/s of plain writes: {:.2f} (bar "
+      "{:.2f})\n",
+      kMicroBatch, kSeqLen, filled * 1e-6, plain * 1e-6, filled / plain, kLeastShareOfPlainWrite);
+  fmt::print("steps of 5 ms wait for data {:.3f} % of the time (bar {:.0f} %)\n", stall * 100,
+             kGreatestStallShare * 100);
+  for (const int64_t samples : {int64_t{1'000'000}, int64_t{1'000'000'000}, int64_t{1'000'000'000'000}}) {
+    fmt::print("order of {:>17} samples: {:.1f} ns a sample\n", samples, permutation_ns(samples));
+  }
+  const bool good = filled >= kLeastShareOfPlainWrite * plain && stall <= kGreatestStallShare;
+  return check && !good ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace ingot::data
+
+int main(int argc, char** argv) {
+  return ingot::data::run(argc > 1 && std::string_view(argv[1]) == "--check");
+}
