@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <functional>
 #include <numeric>
 
 #include "base/check.h"
@@ -103,50 +102,39 @@ __attribute__((target("avx512f,bmi"))) uint32_t* merge_short_avx512(const MergeT
 
 #endif
 
-// Any length: a linked list of symbols and a heap of rank << 32 | position, whose stale entries are skipped.
-uint32_t* merge_long(const MergeTables& tables, const char* p, size_t n, uint32_t* out, MergeScratch& s) {
+// Any length: a linked list of symbols, and a queue whose entries are stale when the pair there has changed
+// since.
+uint32_t* merge_long(const MergeTables& tables, const char* p, size_t n, uint32_t* out,
+                     MergeScratch& scratch) {
   INGOT_CHECK(n < uint64_t{1} << 32, "a piece of {} bytes", n);
-  s.symbols.resize(n);
-  s.next.resize(n);
-  s.previous.resize(n);
-  s.ranks.assign(n, kNone);
-  s.heap.clear();
-  s.heap.reserve(n);
-  const auto entry = [](uint32_t rank, size_t at) { return uint64_t{rank} << 32 | at; };
+  std::vector<MergeScratch::Node>& nodes = scratch.nodes;
+  MergeQueue& queue = scratch.queue;
+  nodes.resize(n);
   for (uint32_t i = 0; i < n; ++i) {
-    s.symbols[i] = tables.byte_id(byte_of(p[i]));
-    s.next[i] = i + 1;
-    s.previous[i] = i - 1;
-    if (i + 1 == n) break;
-    s.ranks[i] = tables.byte_pair_rank(byte_of(p[i]), byte_of(p[i + 1]));
-    if (s.ranks[i] != kNone) s.heap.push_back(entry(s.ranks[i], i));
+    const uint32_t rank = i + 1 < n ? tables.byte_pair_rank(byte_of(p[i]), byte_of(p[i + 1])) : kNone;
+    nodes[i] = {tables.byte_id(byte_of(p[i])), i + 1, i - 1, rank};
+    if (rank != kNone) queue.push(rank, i);
   }
-  const std::greater<uint64_t> later;
-  std::make_heap(s.heap.begin(), s.heap.end(), later);
   const auto set_rank = [&](uint32_t at, uint32_t rank) {
-    s.ranks[at] = rank;
-    if (rank == kNone) return;
-    s.heap.push_back(entry(rank, at));
-    std::push_heap(s.heap.begin(), s.heap.end(), later);
+    nodes[at].rank = rank;
+    if (rank != kNone) queue.push(rank, at);
   };
-  while (!s.heap.empty()) {
-    const uint32_t rank = static_cast<uint32_t>(s.heap.front() >> 32);
-    const uint32_t at = static_cast<uint32_t>(s.heap.front());
-    std::pop_heap(s.heap.begin(), s.heap.end(), later);
-    s.heap.pop_back();
-    if (s.ranks[at] != rank) continue;
-    const uint32_t gone = s.next[at];
-    const uint32_t right = s.next[gone];
-    s.symbols[at] = tables.product(rank);
-    s.next[at] = right;
-    s.ranks[gone] = s.ranks[at] = kNone;
+  while (const auto entry = queue.pop()) {
+    const uint32_t at = entry->position;
+    if (nodes[at].rank != entry->rank) continue;
+    const uint32_t gone = nodes[at].next;
+    const uint32_t right = nodes[gone].next;
+    nodes[at].symbol = tables.product(entry->rank);
+    nodes[at].next = right;
+    nodes[gone].rank = nodes[at].rank = kNone;
     if (right < n) {
-      s.previous[right] = at;
-      set_rank(at, tables.rank(s.symbols[at], s.symbols[right]));
+      nodes[right].previous = at;
+      set_rank(at, tables.rank(nodes[at].symbol, nodes[right].symbol));
     }
-    if (at > 0) set_rank(s.previous[at], tables.rank(s.symbols[s.previous[at]], s.symbols[at]));
+    const uint32_t left = nodes[at].previous;
+    if (left < n) set_rank(left, tables.rank(nodes[left].symbol, nodes[at].symbol));
   }
-  for (uint32_t i = 0; i < n; i = s.next[i]) *out++ = s.symbols[i];
+  for (uint32_t i = 0; i < n; i = nodes[i].next) *out++ = nodes[i].symbol;
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "data/tokenizer/merge_queue.h"
 #include "data/tokenizer/pair_table.h"
 
 namespace ingot::data {
@@ -51,8 +52,14 @@ class MergeTables {
 
 // Buffers of the merging of long pieces, to be used again.
 struct MergeScratch {
-  std::vector<uint32_t> symbols, next, previous, ranks;
-  std::vector<uint64_t> heap;
+  struct Node {
+    uint32_t symbol;
+    uint32_t next;  // positions
+    uint32_t previous;
+    uint32_t rank;  // of the pair with the next symbol
+  };
+  std::vector<Node> nodes;
+  MergeQueue queue;
 };
 
 // Writes the symbols of the `n` >= 1 bytes at p to out[n] and returns the end of what it wrote.
