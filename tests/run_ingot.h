@@ -1,0 +1,41 @@
+#pragma once
+// Runs the ingot binary as a user does: arguments in, exit status and both outputs out.
+
+#include <string>
+#include <vector>
+
+namespace ingot::testing {
+
+struct Finished {
+  int exit_code = -1;  // 128 + signal where one ended it
+  std::string out, err;
+  double seconds = 0;
+};
+
+struct RunOptions {
+  std::string folder;                    // working folder
+  std::vector<std::string> environment;  // "NAME=value", added
+  int kill_after_ms = -1;                // SIGKILL then, -1: never
+  int signal = 9;                        // or this one
+};
+
+Finished run_ingot(const std::vector<std::string>& arguments, const RunOptions& options = {});
+
+// A fresh folder that is removed with the object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+// Made-up but learnable English-like text of about `bytes`, always the same.
+std::string made_up_text(size_t bytes);
+
+}  // namespace ingot::testing
