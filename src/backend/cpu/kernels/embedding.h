@@ -5,7 +5,7 @@
 
 namespace ingot::backend::cpu {
 
-// y[r] = table[ids[r] − first_id], plus addend where given; a row whose id lies outside the table gives zero
+// y[r] = table[ids[r] − first_id]; a row whose id lies outside the table gives zero
 // (the table of a vocabulary-parallel rank holds a part).
 struct EmbeddingArgs {
   tensor::TensorView ids;  // [R] i32

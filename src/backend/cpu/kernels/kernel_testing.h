@@ -126,6 +126,7 @@ inline double bound_of(DType dtype) { return dtype == DType::kBF16 ? 4e-3 : 1e-5
 // Runs `body` with every instruction path of this machine at 1, 2 and 3 threads. It returns its outputs'
 // bits, which must be equal within a path, and checks values by itself.
 inline void for_each_cpu(const std::function<std::string(const Cpu&)>& body) {
+  flush_denormals();
   for (const bool native : {true, false}) {
     if (native && !has_avx512_bf16()) continue;
     std::string first;

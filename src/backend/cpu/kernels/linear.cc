@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/cpu/kernels/float_types.h"
 #include "backend/cpu/kernels/product_plan.h"
 #include "backend/cpu/kernels/products.h"
 #include "base/check.h"
@@ -15,11 +16,6 @@ using tensor::TensorView;
 constexpr int64_t kPackRows = 64;  // of one task, and of one partial sum of the bias gradient
 
 int64_t tiles_of(int64_t n, int64_t size) { return (n + size - 1) / size; }
-
-void check_float(const TensorView& view) {
-  INGOT_CHECK(view.dtype == DType::kF32 || view.dtype == DType::kBF16, "{} is neither f32 nor bf16",
-              tensor::name_of(view.dtype));
-}
 
 }  // namespace
 
@@ -159,23 +155,18 @@ void run_gradient(const Cpu& cpu, DType dtype, const GradientTile& whole) {
   });
 }
 
-namespace {
-
-// db = beta · db + the partial sums of the row blocks, in order.
-void add_partial_sums(const Cpu& cpu, const float* sums, int64_t blocks, float beta, const TensorView& db) {
+void add_partial_sums(const Cpu& cpu, const float* sums, int64_t blocks, float beta, const TensorView& to) {
   constexpr int64_t kColumns = 256;
-  const int64_t n = db.elements();
+  const int64_t n = to.elements();
   cpu.pool.parallel_for(tiles_of(n, kColumns), [&](int64_t tile, int) {
     const int64_t end = std::min(n, (tile + 1) * kColumns);
     for (int64_t i = tile * kColumns; i < end; ++i) {
-      float sum = beta == 0 ? 0.0F : db.as<float>()[i];
+      float sum = beta == 0 ? 0.0F : to.as<float>()[i];
       for (int64_t block = 0; block < blocks; ++block) sum += sums[block * n + i];
-      db.as<float>()[i] = sum;
+      to.as<float>()[i] = sum;
     }
   });
 }
-
-}  // namespace
 
 void weight_gradient(const Cpu& cpu, const WeightGradientArgs& args) {
   const DType dtype = args.x.dtype;

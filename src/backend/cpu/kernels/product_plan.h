@@ -29,4 +29,8 @@ struct GradientPlan {
 GradientPlan plan_gradient(tensor::DType dtype, int64_t rows, int64_t out_features, int64_t in_features);
 void run_gradient(const Cpu& cpu, tensor::DType dtype, const GradientTile& whole);
 
+// to = beta · to + Σ over blocks of sums [blocks, to's elements], in order; to is f32.
+void add_partial_sums(const Cpu& cpu, const float* sums, int64_t blocks, float beta,
+                      const tensor::TensorView& to);
+
 }  // namespace ingot::backend::cpu

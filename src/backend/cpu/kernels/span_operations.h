@@ -1,0 +1,28 @@
+#pragma once
+// Inside of elementwise.h and optimizer.h: simple operations over a span of elements.
+
+#include <cstdint>
+
+#include "backend/cpu/kernels/elementwise.h"
+#include "backend/cpu/kernels/optimizer.h"
+
+namespace ingot::backend::cpu {
+
+// out = a + factor · b; types bit 0: a and out are bf16, bit 1: b is.
+struct AddSpan {
+  unsigned types = 0;
+  const void *a = nullptr, *b = nullptr;
+  float factor = 1;
+  void* out = nullptr;
+};
+void run_add_span(const AddSpan& s, int64_t begin, int64_t end);
+void run_cast_span(bool from_bf16, const void* from, bool to_bf16, void* to, int64_t begin, int64_t end);
+double sum_squares_span(bool bf16, const void* x, int64_t begin, int64_t end);
+void run_adamw_span(const AdamwArgs& args, int64_t begin, int64_t end);
+
+// One row of dropout: y[c] from element `first` + c of `sample`.
+void run_dropout_row(const DropoutArgs& args, int64_t row, uint64_t first, uint64_t sample);
+// One row of rotary over all heads, at `angle_position`.
+void run_rotary_row(const RotaryArgs& args, int64_t row, float angle_position);
+
+}  // namespace ingot::backend::cpu
