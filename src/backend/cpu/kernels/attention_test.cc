@@ -237,5 +237,57 @@ TEST(AttentionTest, SideBySideTensorsAreReadAndWrittenByStride) {
   EXPECT_TRUE(run(true) == run(false));
 }
 
+// Tokens one by one through the cache equal attention over the whole sequence.
+TEST(CachedAttentionTest, EqualsAttentionOverTheSequence) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const AttentionShape s{2, 21, 4, 2, 10};
+    const int64_t width = s.heads * s.head_size, kv_width = s.kv_heads * s.head_size, cache_rows = 32;
+    const TestTensor q = random_tensor(dtype, {s.batch, s.seq_len, width}, 1, 2);
+    const TestTensor k = random_tensor(dtype, {s.batch, s.seq_len, kv_width}, 2, 2);
+    const TestTensor v = random_tensor(dtype, {s.batch, s.seq_len, kv_width}, 3);
+    TestTensor position(DType::kI32, {s.batch, s.seq_len}), doc_start(DType::kI32, {s.batch, s.seq_len});
+    fill_masks(MaskKind::kDocuments, s, position, doc_start);
+    const Expected expected = Loop(s, 0.3F, q, k, v, q, position, doc_start).run();
+    testing::for_each_cpu([&](const Cpu& cpu) {
+      TestTensor keys(dtype, {s.batch, cache_rows, kv_width}), values(dtype, {s.batch, cache_rows, kv_width});
+      TestTensor o(dtype, {s.batch, s.seq_len, width});
+      TestTensor workspace = workspace_of(cached_attention_workspace_bytes(cache_rows, cpu.pool.threads()));
+      keys.fill_bytes(0xff);
+      values.fill_bytes(0xff);
+      for (int64_t begin = 0, count = 5; begin < s.seq_len; begin += count, count = 1) {
+        const auto rows = [&](const TestTensor& from, int64_t columns) {
+          TestTensor part(from.view().dtype, {s.batch, count, columns});
+          for (int64_t i = 0; i < part.size(); ++i) {
+            const int64_t b = i / (count * columns);
+            part.set(i, from.at((b * s.seq_len + begin) * columns + i % (count * columns)));
+          }
+          return part;
+        };
+        const TestTensor at = rows(position, 1), start = rows(doc_start, 1), query = rows(q, width);
+        const TestTensor key = rows(k, kv_width), value = rows(v, kv_width);
+        TestTensor out(dtype, {s.batch, count, width});
+        cache_append(cpu, {key.view(), value.view(), at.view(), keys.view(), values.view()});
+        cached_attention(cpu, {.shape = {s.batch, count, s.heads, s.kv_heads, s.head_size},
+                               .scale = 0.3F,
+                               .q = query.view(),
+                               .key_cache = keys.view(),
+                               .value_cache = values.view(),
+                               .position = at.view(),
+                               .doc_start = start.view(),
+                               .o = out.view(),
+                               .workspace = as_workspace(workspace)});
+        EXPECT_TRUE(out.guards_hold());
+        for (int64_t i = 0; i < out.size(); ++i) {
+          const int64_t b = i / (count * width);
+          o.set((b * s.seq_len + begin) * width + i % (count * width), out.at(i));
+        }
+      }
+      EXPECT_LT(relative_error(o, expected.o), testing::bound_of(dtype));
+      EXPECT_TRUE(keys.guards_hold() && values.guards_hold() && workspace.guards_hold());
+      return o.bits();
+    });
+  }
+}
+
 }  // namespace
 }  // namespace ingot::backend::cpu

@@ -1,84 +1,305 @@
+// The CPU kernels of a GPT-2 124M step (B 4, T 1024), each beside the ceiling of matrix products that is
+// sampled in turn with it. kernel_bench [--check] [--f32] [--threads N]; --check fails below the bars.
+
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <string>
 #include <vector>
 
+#include "backend/cpu/kernels/attention.h"
+#include "backend/cpu/kernels/bf16.h"
+#include "backend/cpu/kernels/ceiling.h"
+#include "backend/cpu/kernels/elementwise.h"
+#include "backend/cpu/kernels/embedding.h"
+#include "backend/cpu/kernels/head.h"
 #include "backend/cpu/kernels/linear.h"
-using namespace ingot;
-using namespace ingot::backend::cpu;
+#include "backend/cpu/kernels/norm.h"
+#include "backend/cpu/kernels/optimizer.h"
+
+namespace ingot::backend::cpu {
+namespace {
+
 using tensor::Buffer;
 using tensor::DType;
+using tensor::Shape;
 using tensor::TensorView;
-static double now() {
+
+constexpr int64_t kBatch = 4, kSeqLen = 1024, kRows = kBatch * kSeqLen;
+constexpr int64_t kChannels = 768, kHeads = 12, kFeedForward = 3072, kVocabulary = 50257, kLayers = 12;
+constexpr int kRepetitions = 7;
+
+struct Options {
+  bool check = false;
+  DType dtype = DType::kBF16;
+  int threads = 0;
+};
+
+double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
-static Buffer buf(int64_t n) {
-  auto b = std::move(Buffer::allocate(n)).value();
-  auto* p = reinterpret_cast<uint16_t*>(b.data());
-  uint32_t s = 1;
-  for (int64_t i = 0; i < n / 2; ++i) {
-    s = s * 1664525u + 1013904223u;
-    p[i] = static_cast<uint16_t>(0x3f00u | (s >> 24 & 0x7fu) | ((s >> 16) & 0x8000u));
-  }
-  return b;
+double median(std::vector<double> v) {
+  std::sort(v.begin(), v.end());
+  return v[v.size() / 2];
 }
-int main() {
-  ThreadPool pool(2, flush_denormals);
-  flush_denormals();
-  Cpu cpu{pool};
-  for (DType dt : {DType::kBF16, DType::kF32}) {
-    int64_t e = tensor::size_of(dt);
-    struct S {
-      const char* n;
-      int64_t k, o;
-    } sh[] = {{"qkv", 768, 2304}, {"proj", 768, 768}, {"fc", 768, 3072}, {"fcproj", 3072, 768}};
-    const int64_t R = 4096;
-    std::vector<Buffer> x, y;
-    for (int i = 0; i < 3; ++i) {
-      x.push_back(buf(R * 3072 * e));
-      y.push_back(buf(R * 3072 * e));
+
+class Bench {
+ public:
+  Bench(const Cpu& cpu, const Options& options, Ceiling& ceiling)
+      : cpu_(cpu), options_(options), ceiling_(ceiling) {}
+
+  // Random values of a normal network's size; some buffers apart from each other, so that operands come from
+  // memory.
+  TensorView make(DType dtype, Shape shape, float scale = 1) {
+    const int64_t n = shape.elements();
+    auto buffer = Buffer::allocate(n * tensor::size_of(dtype));
+    INGOT_CHECK(buffer.has_value(), "{} elements", n);
+    buffers_.push_back(std::move(buffer).value());
+    TensorView view{buffers_.back().data(), dtype, shape};
+    uint32_t state = 12345;
+    for (int64_t i = 0; i < n; ++i) {
+      state = state * 1664525U + 1013904223U;
+      const float value = scale * (static_cast<float>(state >> 8) * 0x1p-23F - 1.0F);
+      if (dtype == DType::kBF16) view.as<Bf16>()[i] = to_bf16(value);
+      if (dtype == DType::kF32) view.as<float>()[i] = value;
     }
-    auto w = buf(768 * 3072 * 4), pf = buf(768 * 3072 * e), pb = buf(768 * 3072 * e),
-         dw = buf(768 * 3072 * 4), bias = buf(3072 * 4), db = buf(3072 * 4);
-    auto ws = buf(weight_gradient_workspace_bytes(dt, R, 3072, 3072));
-    for (auto s : sh) {
-      auto sp = [](Buffer& b) { return std::span<std::byte>(b.data(), size_t(b.bytes())); };
-      auto med = [&](auto f) {
-        std::vector<double> v;
-        for (int r = 0; r < 7; ++r) {
-          double t = now();
-          f(r % 3);
-          v.push_back(now() - t);
-        }
-        std::sort(v.begin(), v.end());
-        return v[3];
-      };
-      double F = 2.0 * double(R) * double(s.k) * double(s.o);
-      double tp = med([&](int) {
-        pack_weight(cpu, {{w.data(), DType::kF32, {s.o, s.k}}, dt, sp(pf), sp(pb)});
-      });
-      double t1 = med([&](int i) {
-        product(cpu, {{x[size_t(i)].data(), dt, {R, s.k}},
-                      sp(pf),
-                      {bias.data(), DType::kF32, {s.o}},
-                      {},
-                      {y[size_t(i)].data(), dt, {R, s.o}}});
-      });
-      double t2 = med([&](int i) {
-        product(cpu,
-                {{y[size_t(i)].data(), dt, {R, s.o}}, sp(pb), {}, {}, {x[size_t(i)].data(), dt, {R, s.k}}});
-      });
-      double t3 = med([&](int i) {
-        weight_gradient(cpu, {{x[size_t(i)].data(), dt, {R, s.k}},
-                              {y[size_t(i)].data(), dt, {R, s.o}},
-                              1,
-                              {dw.data(), DType::kF32, {s.o, s.k}},
-                              {db.data(), DType::kF32, {s.o}},
-                              sp(ws)});
-      });
-      std::printf("%s %s: fwd %.1f dx %.1f dw %.1f GF/s  pack %.2f ms\n",
-                  std::string(tensor::name_of(dt)).c_str(), s.n, F / t1 / 1e9, F / t2 / 1e9, F / t3 / 1e9,
-                  tp * 1e3);
+    return view;
+  }
+  std::span<std::byte> bytes(int64_t count) {
+    const TensorView view = make(DType::kU8, {count});
+    return {view.as<std::byte>(), static_cast<size_t>(count)};
+  }
+
+  // Times body beside the ceiling; flops 0: milliseconds alone. `bar` is the least ratio that --check
+  // accepts.
+  void run(const std::string& name, double flops, int64_t times, double bar,
+           const std::function<void()>& body) {
+    body();
+    std::vector<double> seconds, ratios;
+    for (int r = 0; r < kRepetitions; ++r) {
+      const double ceiling = ceiling_.sample();
+      const double begin = now_s();
+      body();
+      seconds.push_back(now_s() - begin);
+      ratios.push_back(flops / seconds.back() / (0.5 * (ceiling + ceiling_.sample())));
+    }
+    const double s = median(seconds), ratio = median(ratios);
+    const std::string part = times == 0 ? "" : fmt::format("{:9.1f}", s * 1e3 * static_cast<double>(times));
+    fmt::print("{:<28}{:9.2f} {:>9}", name, s * 1e3, part);
+    if (flops > 0) fmt::print("{:10.1f}{:8.3f}", flops / s * 1e-9, ratio);
+    if (bar > 0) fmt::print("{:8.2f}{}", bar, ratio < bar ? "  below" : "");
+    fmt::print("\n");
+    failed_ |= bar > 0 && ratio < bar;
+    step_s_ += s * static_cast<double>(times);
+  }
+
+  void products();
+  void attention();
+  void head();
+  void rows();
+  void updates();
+
+  const Cpu cpu_;
+  const Options options_;
+  Ceiling& ceiling_;
+  std::vector<Buffer> buffers_;
+  double step_s_ = 0;
+  bool failed_ = false;
+};
+
+void Bench::products() {
+  struct Linear {
+    const char* name;
+    int64_t in, out;
+  };
+  const DType t = options_.dtype;
+  for (const Linear& l : {Linear{"qkv", kChannels, 3 * kChannels}, Linear{"proj", kChannels, kChannels},
+                          Linear{"fc", kChannels, kFeedForward}, Linear{"fcproj", kFeedForward, kChannels}}) {
+    const TensorView x = make(t, {kRows, l.in}), dy = make(t, {kRows, l.out}), y = make(t, {kRows, l.out});
+    const TensorView dx = make(t, {kRows, l.in}), w = make(DType::kF32, {l.out, l.in}, 0.03F);
+    const TensorView bias = make(DType::kF32, {l.out}), dw = make(DType::kF32, {l.out, l.in});
+    const TensorView db = make(DType::kF32, {l.out});
+    const auto forward = bytes(packed_weight_bytes(t, WeightUse::kForward, l.out, l.in));
+    const auto backward = bytes(packed_weight_bytes(t, WeightUse::kBackward, l.out, l.in));
+    const auto workspace = bytes(weight_gradient_workspace_bytes(t, kRows, l.out, l.in));
+    const double flops = 2.0 * static_cast<double>(kRows * l.out * l.in);
+    const std::string name = l.name;
+    run(name + " pack", 0, 0, 0, [&] { pack_weight(cpu_, {w, t, forward, backward}); });
+    run(name + " forward", flops, kLayers, 0.90, [&] { product(cpu_, {x, forward, bias, {}, y}); });
+    run(name + " input gradient", flops, kLayers, 0.90, [&] { product(cpu_, {dy, backward, {}, {}, dx}); });
+    run(name + " weight gradient", flops, kLayers, 0.80, [&] {
+      weight_gradient(cpu_, {x, dy, 1, dw, db, workspace});
+    });
+    buffers_.clear();
+  }
+}
+
+void Bench::attention() {
+  const DType t = options_.dtype;
+  const AttentionShape shape{kBatch, kSeqLen, kHeads, kHeads, kChannels / kHeads};
+  const int64_t stride = 3 * kChannels;
+  const TensorView qkv = make(t, {kBatch, kSeqLen, stride}), grad = make(t, {kBatch, kSeqLen, stride});
+  const TensorView o = make(t, {kBatch, kSeqLen, kChannels}), grad_o = make(t, {kBatch, kSeqLen, kChannels});
+  const TensorView lse = make(DType::kF32, {kBatch, kSeqLen, kHeads});
+  const auto part = [&](const TensorView& view, int64_t index) {
+    return TensorView{
+        view.as<std::byte>() + index * kChannels * tensor::size_of(t), t, {kBatch, kSeqLen, kChannels}};
+  };
+  const int threads = cpu_.pool.threads();
+  const auto workspace = bytes(std::max(attention_forward_workspace_bytes(t, shape, threads),
+                                        attention_backward_workspace_bytes(t, shape, threads)));
+  const AttentionArgs args{.shape = shape,
+                           .scale = 0.125F,
+                           .q = part(qkv, 0),
+                           .k = part(qkv, 1),
+                           .v = part(qkv, 2),
+                           .q_stride = stride,
+                           .kv_stride = stride,
+                           .position = {},
+                           .doc_start = {},
+                           .o = o,
+                           .lse = lse,
+                           .workspace = workspace};
+  // Causal: half of T² scores, two products of D each.
+  const double flops =
+      2.0 * 2.0 * static_cast<double>(kBatch * kSeqLen) * static_cast<double>(kSeqLen * kChannels) / 2;
+  run("attention forward", flops, kLayers, 0.55, [&] { attention_forward(cpu_, args); });
+  run("attention backward", 2.5 * flops, kLayers, 0.55, [&] {
+    attention_backward(cpu_, args, {grad_o, part(grad, 0), part(grad, 1), part(grad, 2)});
+  });
+  buffers_.clear();
+}
+
+void Bench::head() {
+  const DType t = options_.dtype;
+  const TensorView x = make(t, {kRows, kChannels}), dx = make(t, {kRows, kChannels});
+  const TensorView w = make(DType::kF32, {kVocabulary, kChannels}, 0.03F),
+                   labels = make(DType::kI32, {kRows});
+  const TensorView dw = make(DType::kF32, {kVocabulary, kChannels});
+  for (int32_t r = 0; r < kRows; ++r) labels.as<int32_t>()[r] = r * 37 % static_cast<int32_t>(kVocabulary);
+  const auto forward = bytes(packed_weight_bytes(t, WeightUse::kForward, kVocabulary, kChannels));
+  const auto backward = bytes(packed_weight_bytes(t, WeightUse::kBackward, kVocabulary, kChannels));
+  const auto workspace = bytes(head_workspace_bytes(t, kRows, kChannels, kVocabulary, true));
+  run("head pack", 0, 0, 0, [&] { pack_weight(cpu_, {w, t, forward, backward}); });
+  const double flops = 3 * 2.0 * static_cast<double>(kRows * kChannels) * static_cast<double>(kVocabulary);
+  run("head and cross-entropy", flops, 1, 0.80, [&] {
+    head_cross_entropy(cpu_, {.x = x,
+                              .vocabulary = kVocabulary,
+                              .forward = forward,
+                              .backward = backward,
+                              .labels = labels,
+                              .mask = {},
+                              .scale = 1,
+                              .dx = dx,
+                              .beta = 1,
+                              .dw = dw,
+                              .workspace = workspace});
+  });
+  buffers_.clear();
+}
+
+void Bench::rows() {
+  const DType t = options_.dtype;
+  const TensorView x = make(t, {kRows, kChannels}), delta = make(t, {kRows, kChannels}),
+                   y = make(t, {kRows, kChannels});
+  const TensorView x_out = make(t, {kRows, kChannels}), dx = make(t, {kRows, kChannels});
+  const TensorView w = make(DType::kF32, {kChannels}), b = make(DType::kF32, {kChannels});
+  const TensorView dw = make(DType::kF32, {kChannels}), db = make(DType::kF32, {kChannels});
+  const auto workspace = bytes(norm_backward_workspace_bytes(kRows, kChannels));
+  run("residual + layer norm", 0, 2 * kLayers, 0, [&] {
+    norm_forward(cpu_, {NormKind::kLayer, 1e-5F, x, delta, x_out, w, b, y});
+  });
+  run("layer norm backward", 0, 2 * kLayers, 0, [&] {
+    norm_backward(cpu_, {NormKind::kLayer, 1e-5F, x, w, y, delta, dx, 1, dw, db, workspace});
+  });
+  const TensorView wide = make(t, {kRows, kFeedForward}), out = make(t, {kRows, kFeedForward});
+  run("GELU forward", 0, kLayers, 0, [&] { activation_forward(cpu_, Activation::kGeluTanh, wide, out); });
+  run("GELU backward", 0, kLayers, 0,
+      [&] { activation_backward(cpu_, Activation::kGeluTanh, wide, out, out); });
+  const TensorView table = make(DType::kF32, {kVocabulary, kChannels}), ids = make(DType::kI32, {kRows});
+  const TensorView dtable = make(DType::kF32, {kVocabulary, kChannels});
+  for (int32_t r = 0; r < kRows; ++r) ids.as<int32_t>()[r] = r * 37 % static_cast<int32_t>(kVocabulary);
+  run("embedding forward", 0, 1, 0, [&] { embedding_forward(cpu_, {ids, 0, table, x}); });
+  run("embedding gradient", 0, 1, 0, [&] { embedding_gradient(cpu_, {ids, 0, dx, 1, dtable}); });
+  buffers_.clear();
+}
+
+void Bench::updates() {
+  constexpr int64_t kParameters = 124439808;
+  const TensorView param = make(DType::kF32, {kParameters}), m = make(DType::kF32, {kParameters});
+  const TensorView v = make(DType::kF32, {kParameters}), grad = make(DType::kF32, {kParameters});
+  const auto workspace = bytes(sum_squares_workspace_bytes(kParameters));
+  for (int64_t i = 0; i < kParameters; ++i) v.as<float>()[i] = 1e-4F;
+  run("sum of squares, 124 M", 0, 0, 0, [&] { sum_squares(cpu_, grad, workspace); });
+  run("AdamW, 124 M", 0, 0, 0,
+      [&] { adamw(cpu_, {.param = param, .m = m, .v = v, .grad = grad, .learning_rate = 1e-4F}); });
+  buffers_.clear();
+}
+
+std::string cpu_model() {
+  std::string model = "unknown";
+  if (FILE* file = std::fopen("/proc/cpuinfo", "r"); file != nullptr) {
+    char line[256];
+    while (std::fgets(line, sizeof line, file) != nullptr) {
+      if (std::strncmp(line, "model name", 10) != 0) continue;
+      model = std::strchr(line, ':') + 2;
+      model.pop_back();
+      break;
+    }
+    std::fclose(file);
+  }
+  return model;
+}
+
+int run_bench(const Options& options) {
+  flush_denormals();
+  ThreadPool pool(options.threads, flush_denormals);
+  const Cpu cpu{pool};
+  auto ceiling = Ceiling::create(cpu, options.dtype);
+  INGOT_CHECK(ceiling.has_value(), "{}", ceiling.error().message);
+  fmt::print("{}, {} threads, {}{}\n\nceiling", cpu_model(), pool.threads(), tensor::name_of(options.dtype),
+             options.dtype == DType::kBF16 && !cpu.native_bf16 ? " by f32 arithmetic" : "");
+  double best = 0;
+  for (const CeilingEntry& entry : (*ceiling)->measure(5)) {
+    fmt::print("\n  {:<40}{:8.1f} GFLOP/s", entry.name, entry.flops_per_second * 1e-9);
+    best = std::max(best, entry.flops_per_second);
+  }
+  fmt::print("\n\n{:<28}{:>9} {:>9}{:>10}{:>8}{:>8}\n", "kernel", "ms", "a step", "GFLOP/s", "ratio", "bar");
+  Bench bench(cpu, options, **ceiling);
+  bench.products();
+  bench.attention();
+  bench.head();
+  bench.rows();
+  bench.updates();
+  // Forward and backward of one token, attention halved for causality (design.md, MFU).
+  constexpr double kFlopsPerToken = 798.03e6;
+  const double mfu = kFlopsPerToken * static_cast<double>(kRows) / bench.step_s_ / best;
+  fmt::print("\nforward and backward of {} tokens: {:.2f} s by these sums, mfu_causal {:.3f}\n", kRows,
+             bench.step_s_, mfu);
+  return options.check && bench.failed_ ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace ingot::backend::cpu
+
+int main(int argc, char** argv) {
+  ingot::backend::cpu::Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == "--check") {
+      options.check = true;
+    } else if (argument == "--f32") {
+      options.dtype = ingot::tensor::DType::kF32;
+    } else if (argument == "--threads" && i + 1 < argc) {
+      options.threads = std::atoi(argv[++i]);
+    } else {
+      fmt::print("kernel_bench [--check] [--f32] [--threads N]\n");
+      return 2;
     }
   }
+  return ingot::backend::cpu::run_bench(options);
 }
