@@ -1,28 +1,18 @@
 // What the CPU kernels read and need (backend/cpu/kernels): panels of 64 columns for every weight of a product, and
-// workspaces that depend on shapes and threads. The same on every CPU, so that a plan made on one holds on another; the
-// backend's test asserts that its own formulas equal these.
+// workspaces that depend on shapes and threads.
 
 #include <array>
 
+#include "graph/targets/cpu_workspace.h"
 #include "graph/targets/targets.h"
 
 namespace ingot::graph {
 namespace {
 
-constexpr int64_t kPanel = 64;
-
-int64_t blocks(int64_t size, int64_t block) { return (size + block - 1) / block; }
-int64_t padded(int64_t size, int64_t block) { return blocks(size, block) * block; }
-
-// f32 [N/64][K][64], bf16 [N/64][K/2][64][2]; N and an odd K of bf16 padded with zeros.
-int64_t panel_bytes(int64_t columns, int64_t reduction, DType dtype) {
-  const int64_t pairs = dtype == DType::kBF16 ? 2 : 1;
-  return padded(columns, kPanel) * padded(reduction, pairs) * tensor::size_of(dtype);
-}
-int64_t f32_forward(int64_t rows, int64_t columns) { return panel_bytes(rows, columns, DType::kF32); }
-int64_t f32_backward(int64_t rows, int64_t columns) { return panel_bytes(columns, rows, DType::kF32); }
-int64_t bf16_forward(int64_t rows, int64_t columns) { return panel_bytes(rows, columns, DType::kBF16); }
-int64_t bf16_backward(int64_t rows, int64_t columns) { return panel_bytes(columns, rows, DType::kBF16); }
+int64_t f32_forward(int64_t rows, int64_t columns) { return cpu::packed_forward_bytes(DType::kF32, rows, columns); }
+int64_t f32_backward(int64_t rows, int64_t columns) { return cpu::packed_backward_bytes(DType::kF32, rows, columns); }
+int64_t bf16_forward(int64_t rows, int64_t columns) { return cpu::packed_forward_bytes(DType::kBF16, rows, columns); }
+int64_t bf16_backward(int64_t rows, int64_t columns) { return cpu::packed_backward_bytes(DType::kBF16, rows, columns); }
 
 WeightLayouts cpu_weight_layouts(Op op, Precision precision, bool with_gradient) {
   const bool bf16 = precision == Precision::kBF16;
@@ -33,23 +23,29 @@ WeightLayouts cpu_weight_layouts(Op op, Precision precision, bool with_gradient)
   return {forward, {}};
 }
 
-const Value& input(const Graph& graph, const Node& node, size_t index) { return graph.value(node.inputs[index]); }
-
-int64_t weight_gradient_workspace(DType dtype, int64_t rows, int64_t out, int64_t in) {
-  constexpr int64_t kRows = 8, kColumns = 48, kPackRows = 64;
-  const int64_t stride = padded(rows, 4), element = tensor::size_of(dtype);
-  return tensor::align_up(padded(out, kRows) * stride * element) +
-         tensor::align_up(padded(in, kColumns) * stride * element) +
-         tensor::align_up(blocks(rows, kPackRows) * out * 4);
-}
-
 int64_t cpu_workspace_bytes(const Graph& graph, const Node& node, int threads) {
-  (void)threads;
-  if (node.op == Op::kLinearDw) {
-    const Value &x = input(graph, node, 0), &dy = input(graph, node, 1);
-    return weight_gradient_workspace(x.dtype, x.stored.rows(), dy.stored.last(), x.stored.last());
+  const auto input = [&](size_t index) -> const Value& { return graph.value(node.inputs[index]); };
+  const auto rows = [&] { return input(0).stored.rows(); };
+  const auto channels = [&] { return input(0).stored.last(); };
+  switch (node.op) {
+    case Op::kLinearDw:
+      return cpu::weight_gradient_bytes(input(0).dtype, rows(), input(1).stored.last(), channels());
+    case Op::kHeadLoss:
+      return cpu::head_bytes(input(0).dtype, rows(), channels(), node.attributes.vocabulary,
+                             node.attributes.with_gradient);
+    case Op::kAttention:
+      return cpu::attention_forward_bytes(input(0).stored[1], node.attributes.head_dim, threads);
+    case Op::kAttentionGrad:
+      return cpu::attention_backward_bytes(input(0).stored[1], node.attributes.head_dim, threads);
+    case Op::kAttentionCached:
+      return cpu::cached_attention_bytes(input(1).stored[1], threads);
+    case Op::kNormDw:
+      return cpu::norm_gradient_bytes(rows(), channels());
+    case Op::kSumSquares:
+      return cpu::sum_squares_bytes(input(0).stored.elements());
+    default:
+      return 0;
   }
-  return 0;
 }
 
 }  // namespace

@@ -1,0 +1,22 @@
+#pragma once
+// Scratch of the CPU kernels as functions of shapes and threads: upper bounds that hold on every CPU, whichever
+// instructions it has, so that a plan made on one machine fits another. Sizes in bytes. Here and not in the backend, so
+// that the toolkit plans without it; backend's cpu tests hold each against the formula of the kernel.
+
+#include "tensor/tensor.h"
+
+namespace ingot::graph::cpu {
+
+// Packed weight [rows, columns] in panels of 64 columns of the product; see backend/cpu/kernels/linear.h.
+int64_t packed_forward_bytes(tensor::DType dtype, int64_t rows, int64_t columns);
+int64_t packed_backward_bytes(tensor::DType dtype, int64_t rows, int64_t columns);
+
+int64_t weight_gradient_bytes(tensor::DType dtype, int64_t rows, int64_t out_features, int64_t in_features);
+int64_t head_bytes(tensor::DType dtype, int64_t rows, int64_t channels, int64_t vocabulary, bool training);
+int64_t attention_forward_bytes(int64_t sequence, int64_t head_size, int threads);
+int64_t attention_backward_bytes(int64_t sequence, int64_t head_size, int threads);
+int64_t cached_attention_bytes(int64_t cache_rows, int threads);
+int64_t norm_gradient_bytes(int64_t rows, int64_t channels);
+int64_t sum_squares_bytes(int64_t elements);
+
+}  // namespace ingot::graph::cpu
