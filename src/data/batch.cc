@@ -11,17 +11,24 @@ namespace {
 // Looking further would mean that nearly all of the data is damaged.
 constexpr int64_t kMaxSubstitutesTried = int64_t{1} << 20;
 
+// A field that nobody reads may be empty; tokens never.
+template <class T>
+bool fits(std::span<T> field, int64_t elements) {
+  return field.empty() || field.size() == static_cast<size_t>(elements);
+}
+
 void check_shapes(const BatchView& batch, int64_t seq_len) {
-  const size_t tokens = static_cast<size_t>(batch.batch * batch.seq_len);
+  const int64_t tokens = batch.batch * batch.seq_len;
   INGOT_CHECK(batch.seq_len == seq_len, "a batch of seq_len {} from a filler of {}", batch.seq_len, seq_len);
-  INGOT_CHECK(batch.tokens.size() == tokens && batch.labels.size() == tokens &&
-                  batch.loss_mask.size() == tokens && batch.position.size() == tokens &&
-                  batch.doc_start.size() == tokens && batch.sample.size() == static_cast<size_t>(batch.batch),
+  INGOT_CHECK(!batch.tokens.empty() && fits(batch.tokens, tokens) && fits(batch.labels, tokens) &&
+                  fits(batch.loss_mask, tokens) && fits(batch.position, tokens) &&
+                  fits(batch.doc_start, tokens) && fits(batch.sample, batch.batch),
               "a field of the batch is not [{}, {}]", batch.batch, batch.seq_len);
 }
 
 template <class T>
 std::span<T> row_of(std::span<T> field, int64_t row, int64_t seq_len) {
+  if (field.empty()) return field;
   return field.subspan(static_cast<size_t>(row * seq_len), static_cast<size_t>(seq_len));
 }
 
@@ -102,7 +109,7 @@ Result<void> BatchFiller::fill(const BatchRequest& request, const BatchView& bat
     const auto position = row_of(batch.position, r, seq_len_);
     const auto doc_start = row_of(batch.doc_start, r, seq_len_);
     const auto loss_mask = row_of(batch.loss_mask, r, seq_len_);
-    batch.sample[static_cast<size_t>(r)] = request.first_sample + r;
+    if (!batch.sample.empty()) batch.sample[static_cast<size_t>(r)] = request.first_sample + r;
     std::iota(position.begin(), position.end(), 0);
     std::fill(loss_mask.begin(), loss_mask.end(), real ? 1.0f : 0.0f);
     std::fill(doc_start.begin(), doc_start.end(), 0);
@@ -113,8 +120,8 @@ Result<void> BatchFiller::fill(const BatchRequest& request, const BatchView& bat
     }
     INGOT_TRY(const int64_t element, read_sample(request.first_sample + r, request.on_corrupt));
     std::copy(row_.begin(), row_.begin() + seq_len, tokens.begin());
-    std::copy(row_.begin() + 1, row_.end(), labels.begin());
-    if (request.document_mask) fill_document_starts(element, doc_start);
+    if (!labels.empty()) std::copy(row_.begin() + 1, row_.end(), labels.begin());
+    if (request.document_mask && !doc_start.empty()) fill_document_starts(element, doc_start);
   }
   return {};
 }

@@ -13,6 +13,7 @@
 namespace ingot::data {
 
 // B = micro-batch size, T = seq_len; all row-major.
+// A field that the program does not read may be empty, tokens never.
 struct BatchView {
   int64_t batch = 0;
   int64_t seq_len = 0;
