@@ -135,10 +135,10 @@ Result<void> prepare(Job& job) {
 
 std::string memory_text(const train::RunPrograms& programs, int ranks) {
   const graph::MemoryTotals& memory = programs.train.memory;
-  const auto gib = [ranks](int64_t bytes) { return static_cast<double>(bytes) * ranks / double(1 << 30); };
-  return fmt::format("{} planned: state {:.2f}, activations {:.2f}, gradients {:.2f}, packed weights {:.2f}",
-                     format_bytes(memory.total() * ranks), gib(memory.state),
-                     gib(memory.slots + memory.scratch), gib(memory.step), gib(memory.derived));
+  const auto size = [ranks](int64_t bytes) { return format_bytes(bytes * ranks); };
+  return fmt::format("{} planned: state {}, activations {}, gradients {}, packed weights {}",
+                     size(memory.total()), size(memory.state), size(memory.slots + memory.scratch),
+                     size(memory.step), size(memory.derived));
 }
 
 Result<void> plan(Job& job) {

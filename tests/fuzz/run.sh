@@ -37,8 +37,10 @@ case $verb in
       exit $skip
     fi
     mkdir -p "$build/corpus/$name" "$build/failures"
+    set -- "$build/corpus/$name"
+    if [ -d "$here/corpus/$name" ]; then set -- "$@" "$here/corpus/$name"; fi
     exec "$build/${name}_fuzz" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 -seed=1 \
-      -print_final_stats=1 -artifact_prefix="$build/failures/$name-" "$build/corpus/$name" "$here/corpus/$name"
+      -print_final_stats=1 -artifact_prefix="$build/failures/$name-" "$@"
     ;;
   *)
     echo "unknown verb $verb; known: build, run" >&2

@@ -1,0 +1,75 @@
+// What one foreign busy process costs: the steps of nanoGPT's small recipe alone and beside a process that
+// spins, in turn, on all the cores that we have.
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "backend/cpu/kernels/cpu.h"
+#include "base/bench_report.h"
+#include "spec/config.h"
+#include "train/resolve.h"
+
+namespace ingot {
+namespace {
+
+constexpr int kPairs = 5;
+constexpr double kSeconds = 1.5;
+
+// Spins until it is killed, or for a minute if its parent dies.
+pid_t start_busy_process() {
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  ::alarm(60);
+  volatile uint64_t work = 0;
+  for (;;) work = work + 1;
+}
+
+void stop(pid_t child) {
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+Result<int> run(BenchReport& report) {
+  INGOT_TRY(const spec::LoadedSpec loaded,
+            spec::load_spec(std::string(INGOT_SOURCE_DIR) + "/configs/shakespeare-char-cpu.toml",
+                            {"data.train=none"}));
+  train::MachineFacts machine;
+  machine.threads = available_threads();
+  machine.fast_bf16 = backend::cpu::has_avx512_bf16();
+  INGOT_TRY(const train::Resolution resolution,
+            train::resolve(loaded, machine, {.train_tokens = 1 << 20, .vocab_size = 65}));
+  INGOT_TRY(train::RunPrograms programs, train::compile_programs(resolution.run));
+  INGOT_TRY(const std::unique_ptr<train::Session> session,
+            train::Session::create(resolution.run, std::move(programs)));
+  session->initialise();
+  std::vector<double> ratios;
+  for (int pair = 0; pair < kPairs; ++pair) {
+    INGOT_TRY(const double alone, session->measure_step(kSeconds));
+    const pid_t neighbour = start_busy_process();
+    const auto beside = session->measure_step(kSeconds);
+    stop(neighbour);
+    if (!beside) return beside.error();
+    report.note(fmt::format("pair {}: {:.2f} ms a step alone, {:.2f} beside a busy process", pair + 1,
+                            alone * 1e3, *beside * 1e3));
+    ratios.push_back(alone / *beside);
+  }
+  std::sort(ratios.begin(), ratios.end());
+  report.add("noisy neighbour: share of tokens/s kept", ratios[ratios.size() / 2], "of alone", 0.40);
+  return report.finish();
+}
+
+}  // namespace
+}  // namespace ingot
+
+int main(int argc, char** argv) {
+  ingot::BenchReport report(argc, argv);
+  const auto code = ingot::run(report);
+  if (!code) {
+    report.note(code.error().message);
+    return 1;
+  }
+  return *code;
+}
