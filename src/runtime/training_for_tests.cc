@@ -196,6 +196,7 @@ graph::Program compile_or_fail(const Training& training, int micro_batches, grap
   options.precision = training.precision;
   options.recompute = training.recompute;
   options.optimizer.clip = training.clip;
+  options.optimizer.epsilon = training.epsilon;
   std::vector<std::unique_ptr<backend::Backend>> backends;
   for (const std::string& name : training.backends) {
     auto backend = backend::make_backend(name);

@@ -29,6 +29,9 @@ struct Training {
   graph::Precision precision = graph::Precision::kF64;
   graph::Recompute recompute = graph::Recompute::kNone;
   double clip = 1.0;
+  // Not 1e-8: a key bias has no gradient (softmax does not see it), and AdamW would divide rounding by so
+  // little.
+  double epsilon = 1e-5;
   double learning_rate = 0.01;
   double loss_scale = 1;
   bool dynamic_scale = false;
