@@ -1,4 +1,5 @@
-// Any bytes as the JSON files of a checkpoint: refused with a sentence, or what was read survives being written again.
+// Any bytes as the JSON files of a checkpoint: refused with a sentence, or what was read survives being
+// written again.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -11,7 +11,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   using namespace ingot::checkpoint;
   const auto view = SafetensorsView::parse(std::as_bytes(std::span(bytes, size)), "fuzz");
   if (!view) {
-    INGOT_CHECK(view.error().message.find("fuzz: ") == 0, "an error without its place: {}", view.error().message);
+    INGOT_CHECK(view.error().message.find("fuzz: ") == 0, "an error without its place: {}",
+                view.error().message);
     return 0;
   }
   int64_t end = view->header_bytes();
