@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -53,7 +52,6 @@ TEST(Golden, GptTwoOnOneRank) {
   CompileOptions options = options_for(reference_target());
   options.layout.micro_batches = 2;
   const Program program = compiled(build_test_model({}), options);
-  if (const char* to = std::getenv("INGOT_SHOW")) std::ofstream(to) << print(program);
   expect_same_text(read_golden("gpt2_one_rank.program.txt"), print(program));
 }
 
@@ -216,6 +214,7 @@ TEST(Compile, DataParallelReducesEachBucketOnceAfterItsLastWriter) {
     EXPECT_EQ(node.when, When::kLast);
     EXPECT_EQ(node.stream, Stream::kDp);
     EXPECT_EQ(node.attributes.group_size, 2);
+    EXPECT_TRUE(print(program).find("{group=dp:2}; last; stream dp") != std::string::npos);
     EXPECT_TRUE(reduced.emplace(graph.value(node.outputs[0]).buffer, k).second);
   }
   EXPECT_EQ(reduced.size(), program.code->buckets.size());

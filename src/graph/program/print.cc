@@ -23,7 +23,16 @@ std::string_view row(const std::array<std::string_view, N>& names, Enum value) {
   return names[static_cast<size_t>(value)];
 }
 
-std::string group_of(AxisMask group) { return group == 0 ? "-" : group_name(group); }
+// A group that takes in every rank of tp or dp is called so, whatever prime axes these consist of.
+std::string group_of(const Mesh& mesh, AxisMask group) {
+  if (group == 0) return "-";
+  unsigned whole = group;
+  for (const AxisMask family : {kTpMask, kDpMask}) {
+    const auto inside = static_cast<AxisMask>(group & family);
+    if (inside != 0 && mesh.group_size(inside) == mesh.group_size(family)) whole |= family;
+  }
+  return group_name(static_cast<AxisMask>(whole));
+}
 
 class Printer {
  public:
@@ -66,7 +75,7 @@ class Printer {
       rest += fmt::format(", {} elements", bucket.elements);
       if (bucket.shard_elements != bucket.elements) rest += fmt::format(", shard of {}", bucket.shard_elements);
       line("  {}: layer {}, {}{}, reduce {}, replicas {}, norm weight {}", bucket.id, bucket.layer,
-           bucket.decay ? "decay" : "no decay", rest, group_of(bucket.reduce_axes), group_of(bucket.replica_axes),
+           bucket.decay ? "decay" : "no decay", rest, group_of(program_.layout.mesh, bucket.reduce_axes), group_of(program_.layout.mesh, bucket.replica_axes),
            bucket.norm_weight);
       for (const int index : bucket.parameters) {
         const Parameter& parameter = parameters[static_cast<size_t>(index)];
@@ -136,7 +145,7 @@ class Printer {
     return text;
   }
 
-  static std::string attributes_text(const Node& node) {
+  std::string attributes_text(const Node& node) const {
     const Attributes& a = node.attributes;
     const Attributes plain;
     std::string text;
@@ -147,7 +156,7 @@ class Printer {
     const auto flag = [&](std::string_view key, bool value) {
       if (value) text += fmt::format("{}{}", text.empty() ? "" : ", ", key);
     };
-    if (a.group != 0) text += fmt::format("group={}:{}", group_name(a.group), a.group_size);
+    if (a.group != 0) text += fmt::format("group={}:{}", group_of(program_.layout.mesh, a.group), a.group_size);
     add("dim", int{a.dim}, int{plain.dim});
     flag("gradient_partial", a.gradient_partial);
     add("peer", a.peer, plain.peer);
@@ -193,8 +202,9 @@ class Printer {
     if (program_.transfers.empty()) return;
     line("\ntransfers");
     for (const Transfer& transfer : program_.transfers)
-      line("  #{} {} {} to {:+} mb {} post {} wait {} @{}", transfer.id, transfer.send ? "send" : "receive",
-           code_.chunks[static_cast<size_t>(transfer.chunk)].value(transfer.value).name, transfer.peer,
+      line("  #{} {} {} {} {:+} mb {} post {} wait {} @{}", transfer.id, transfer.send ? "send" : "receive",
+           code_.chunks[static_cast<size_t>(transfer.chunk)].value(transfer.value).name,
+           transfer.send ? "to" : "from", transfer.peer,
            transfer.micro_batch, transfer.post, transfer.wait, name_of(transfer.space));
   }
 
