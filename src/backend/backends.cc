@@ -3,6 +3,7 @@
 #include <array>
 
 #include "backend/backend.h"
+#include "backend/cpu/cpu_backend.h"
 #include "backend/reference/reference.h"
 
 namespace ingot::backend {
@@ -11,6 +12,7 @@ namespace {
 std::string always() { return {}; }
 
 constexpr std::array kBackends = {
+    BackendRow{"cpu", "every core of this machine, fp32 and bf16", cpu::make_cpu_backend, always},
     BackendRow{"reference", "plain loops in double, one thread: what the others are compared with",
                reference::make, always},
     BackendRow{"reference-far", "reference in a memory space of its own, for proofs", reference::make_far,
