@@ -212,7 +212,7 @@ TEST_F(FileTest, FullDiskInADirectoryLeavesTheOld) {
 }
 
 TEST_F(FileTest, LinesAreWholeAfterTornOnes) {
-  for (const std::string torn : {"", "half", std::string(10'000, 'h').c_str()}) {
+  for (const std::string& torn : {std::string(), std::string("half"), std::string(10'000, 'h')}) {
     put("lines", "one\ntwo\n" + torn);
     auto writer = LineWriter::open(path("lines"));
     ASSERT_TRUE(writer);

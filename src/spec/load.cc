@@ -14,6 +14,7 @@ namespace ingot::spec {
 namespace {
 
 constexpr std::string_view kOverridePlace = "--set";
+constexpr std::ptrdiff_t kMostDots = 8;  // cluster.links.network.bandwidth has three
 
 // "a.b.c" = value as nested tables.
 Table nested(std::string_view path, Value value) {
@@ -34,7 +35,9 @@ std::vector<Table> read_overrides(const std::vector<std::string>& overrides, std
   std::vector<Table> tables;
   for (const std::string& text : overrides) {
     const size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0) {
+    const auto dots = std::count(
+        text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(equals, text.size())), '.');
+    if (equals == std::string::npos || equals == 0 || dots > kMostDots) {
       mistakes->push_back(
           {std::string(kOverridePlace), text, "needs block.key=value, for instance train.train_steps=100"});
       continue;
