@@ -14,7 +14,8 @@ Result<void> check_options(const CompileOptions& options) {
   if (options.targets.empty() || options.targets[0] == nullptr) return invalid("compile needs a target");
   if (options.update_on_second_target && (options.targets.size() < 2 || options.targets[1] == nullptr))
     return invalid("an update on the second target needs a second target");
-  if (options.threads < 1) return invalid(fmt::format("threads is {}; it must be at least 1", options.threads));
+  if (options.threads < 1)
+    return invalid(fmt::format("threads is {}; it must be at least 1", options.threads));
   const Target& target = *options.targets[0];
   if (!std::ranges::count(target.precisions, options.precision)) {
     std::string known;

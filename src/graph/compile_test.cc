@@ -67,7 +67,8 @@ TEST(Golden, TiedModelInTwoStages) {
   const Result<Program> first = compile(build_test_model(model), options, 0);
   if (!first) GTEST_SKIP() << "not yet compiled: " << first.error().message;
   expect_same_text(read_golden("tied_two_stages.0.program.txt"), print(*first));
-  expect_same_text(read_golden("tied_two_stages.1.program.txt"), print(compile(build_test_model(model), options, 1).value()));
+  expect_same_text(read_golden("tied_two_stages.1.program.txt"),
+                   print(compile(build_test_model(model), options, 1).value()));
 }
 
 TEST(Golden, ZeroThreeWithFullRecompute) {
@@ -95,7 +96,8 @@ std::vector<const Node*> nodes_of(const Program& program, Phase phase) {
   const Segment& segment = segment_of(program, phase);
   std::vector<const Node*> nodes;
   for (const Instruction& instruction : segment.instructions)
-    nodes.push_back(&program.code->chunks[static_cast<size_t>(segment.chunk)].nodes[static_cast<size_t>(instruction.node)]);
+    nodes.push_back(&program.code->chunks[static_cast<size_t>(segment.chunk)]
+                         .nodes[static_cast<size_t>(instruction.node)]);
   return nodes;
 }
 
@@ -127,7 +129,8 @@ TEST(Compile, FusedProgramsStandForTheSameWork) {
     for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
       CompileOptions plain = options_for(reference_target()), fused = options_for(unpacked);
       plain.recompute = fused.recompute = recompute;
-      const Program a = compiled(build_test_model(model), plain), b = compiled(build_test_model(model), fused);
+      const Program a = compiled(build_test_model(model), plain),
+                    b = compiled(build_test_model(model), fused);
       EXPECT_EQ(step_totals(a).flops, step_totals(b).flops);
       EXPECT_EQ(step_totals(a).recompute_flops, step_totals(b).recompute_flops);
       EXPECT_LT(step_totals(b).instructions, step_totals(a).instructions);
@@ -160,11 +163,13 @@ TEST(Compile, ProductsReadPackedWeightsAndNoPlainCopyIsLeft) {
       if (node->op == Op::kLinear || node->op == Op::kLinearDx) {
         EXPECT_EQ(graph.value(node->inputs[1]).dtype, DType::kU8) << graph.value(node->inputs[1]).name;
       }
-  for (const auto& [name, bytes] : buffers_of(program, Space::kDerived)) EXPECT_TRUE(name.starts_with("pack.")) << name;
+  for (const auto& [name, bytes] : buffers_of(program, Space::kDerived))
+    EXPECT_TRUE(name.starts_with("pack.")) << name;
   EXPECT_EQ(count(program, Phase::kBegin, Op::kCast), 0U);
   // q, k, v, o, gate, up, proj of two layers and the head, both ways.
   EXPECT_EQ(count(program, Phase::kBegin, Op::kPack), 2U * (7 * 2 + 1));
-  // [11, 16] in bf16, padded to a panel of 64 columns: 64 * 16 * 2; backward 64 columns of 16, 12 pairs-rounded rows.
+  // [11, 16] in bf16, padded to a panel of 64 columns: 64 * 16 * 2; backward 64 columns of 16, 12
+  // pairs-rounded rows.
   const auto derived = buffers_of(program, Space::kDerived);
   EXPECT_EQ(derived.at("pack.lm_head.weight.panel64_bf16_forward"), 64 * 16 * 2);
   EXPECT_EQ(derived.at("pack.lm_head.weight.panel64_bf16_backward"), 64 * 12 * 2);
@@ -258,7 +263,8 @@ TEST(Compile, UpdateOnASecondTargetCopiesDownAndUp) {
     EXPECT_EQ(buffer.memory.id, buffer.name.starts_with("exp_avg") ? 1 : 0) << buffer.name;
   const size_t buckets = program.code->buckets.size();
   EXPECT_EQ(count(program, Phase::kFinish, Op::kCopy), 3 * buckets + 2);
-  for (const Node* node : nodes_of(program, Phase::kFinish)) EXPECT_EQ(node->target, node->op == Op::kAdamW ? 1 : 0);
+  for (const Node* node : nodes_of(program, Phase::kFinish))
+    EXPECT_EQ(node->target, node->op == Op::kAdamW ? 1 : 0);
   const int64_t largest = 2 * 768 * 4;
   EXPECT_GE(program.memory.staging, largest);
   EXPECT_LE(program.memory.staging, 3 * largest);
@@ -274,7 +280,8 @@ TEST(Compile, RefusesWithASentence) {
   options = options_for(reference_target());
   options.layout.mesh.sizes[static_cast<size_t>(Axis::kPp)] = 2;
   EXPECT_EQ(message(options),
-            "pipeline stages (pp 2, virtual_stages 1) come with the distributed part; use pp 1 and virtual_stages 1");
+            "pipeline stages (pp 2, virtual_stages 1) come with the distributed part; use pp 1 and "
+            "virtual_stages 1");
   EXPECT_EQ(message(options_for(cpu_target(), Precision::kF64)),
             "target cpu does not compute in fp64; it does in fp32, bf16");
 }
@@ -302,7 +309,9 @@ TEST(Program, DescribesAnInstruction) {
     invocation.micro_batch = 7;
     EXPECT_EQ(describe(program, invocation, instruction),
               fmt::format("backward[0] mb 7: all_reduce #{} (gradients of layer 1, {})", instruction.id,
-                          node.outputs.empty() ? "" : format_bytes(program.code->chunks[0].value(node.outputs[0]).bytes())));
+                          node.outputs.empty()
+                              ? ""
+                              : format_bytes(program.code->chunks[0].value(node.outputs[0]).bytes())));
     return;
   }
   FAIL() << "no reduction of layer 1";

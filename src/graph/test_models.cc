@@ -13,19 +13,21 @@ class TestBuilder {
   void run() {
     const int64_t c = model_.channels;
     builder_.layer(-1);
-    const ValueId table = parameter("wte.weight", {model_.vocabulary, c}, {AxisName::kVocab, AxisName::kEmbed});
+    const ValueId table =
+        parameter("wte.weight", {model_.vocabulary, c}, {AxisName::kVocab, AxisName::kEmbed});
     ValueId x = builder_.embed(builder_.tokens(), table);
     if (!model_.llama) {
-      const ValueId positions = parameter("wpe.weight", {model_.context, c}, {AxisName::kNone, AxisName::kEmbed});
+      const ValueId positions =
+          parameter("wpe.weight", {model_.context, c}, {AxisName::kNone, AxisName::kEmbed});
       x = builder_.add(x, builder_.embed(builder_.position(), positions));
       x = builder_.dropout(x, model_.dropout);
     }
     for (int layer = 0; layer < static_cast<int>(model_.layers); ++layer) x = block(x, layer);
     builder_.layer(static_cast<int>(model_.layers));
     x = norm(x, "ln_f");
-    const ValueId head =
-        model_.tied ? table
-                    : parameter("lm_head.weight", {model_.vocabulary, c}, {AxisName::kVocab, AxisName::kEmbed});
+    const ValueId head = model_.tied ? table
+                                     : parameter("lm_head.weight", {model_.vocabulary, c},
+                                                 {AxisName::kVocab, AxisName::kEmbed});
     builder_.head(x, head);
   }
 
@@ -52,10 +54,12 @@ class TestBuilder {
   ValueId norm(ValueId x, const std::string& name) {
     const ValueId weight = parameter(name + ".weight", {model_.channels}, {AxisName::kEmbed});
     if (model_.llama) return builder_.rms_norm(x, weight, 1e-5);
-    return builder_.layer_norm(x, weight, parameter(name + ".bias", {model_.channels}, {AxisName::kEmbed}), 1e-5);
+    return builder_.layer_norm(x, weight, parameter(name + ".bias", {model_.channels}, {AxisName::kEmbed}),
+                               1e-5);
   }
 
-  ValueId linear(ValueId x, const std::string& name, int64_t out, int64_t in, AxisName rows, AxisName columns) {
+  ValueId linear(ValueId x, const std::string& name, int64_t out, int64_t in, AxisName rows,
+                 AxisName columns) {
     const ValueId weight = parameter(name + ".weight", {out, in}, {rows, columns});
     if (model_.llama) return builder_.linear(x, weight);
     return builder_.linear(x, weight, parameter(name + ".bias", {out}, {rows}));
@@ -78,7 +82,8 @@ class TestBuilder {
     }
     AttentionOptions attention;
     attention.head_dim = static_cast<int>(d);
-    const ValueId o = linear(builder_.attention(q, k, v, attention), h + "attn.o", c, c, embed, AxisName::kHeads);
+    const ValueId o =
+        linear(builder_.attention(q, k, v, attention), h + "attn.o", c, c, embed, AxisName::kHeads);
     x = builder_.add(x, builder_.dropout(o, model_.dropout));
     const ValueId n2 = norm(x, h + "ln_2");
     ValueId y = linear(n2, h + (model_.llama ? "mlp.gate" : "mlp.fc"), model_.ffn, c, AxisName::kFfn, embed);

@@ -104,11 +104,12 @@ class DataSharding {
       buffers.parameter =
           add(fmt::format("param.{}", bucket.id), Space::kState, dtype, bucket.elements, bucket.id);
       if (!trains) continue;
-      buffers.gradient = add(fmt::format("grad.{}", bucket.id), Space::kStep, dtype, bucket.elements, bucket.id);
-      buffers.first_moment =
-          add(fmt::format("exp_avg.{}", bucket.id), Space::kState, dtype, bucket.elements, bucket.id, updater);
-      buffers.second_moment =
-          add(fmt::format("exp_avg_sq.{}", bucket.id), Space::kState, dtype, bucket.elements, bucket.id, updater);
+      buffers.gradient =
+          add(fmt::format("grad.{}", bucket.id), Space::kStep, dtype, bucket.elements, bucket.id);
+      buffers.first_moment = add(fmt::format("exp_avg.{}", bucket.id), Space::kState, dtype, bucket.elements,
+                                 bucket.id, updater);
+      buffers.second_moment = add(fmt::format("exp_avg_sq.{}", bucket.id), Space::kState, dtype,
+                                  bucket.elements, bucket.id, updater);
     }
     if (draft_.options.purpose == Purpose::kDecode) return;
     draft_.scalars = add("control.scalars", Space::kState, DType::kF64, kControlBlock, -1);
@@ -128,8 +129,8 @@ class DataSharding {
 
   void place_data(Value& value) {
     const int64_t elements = value.stored.elements();
-    const int buffer = add(value.name, Space::kInput, value.dtype,
-                           elements * draft_.options.layout.micro_batches, -1);
+    const int buffer =
+        add(value.name, Space::kInput, value.dtype, elements * draft_.options.layout.micro_batches, -1);
     draft_.buffers[static_cast<size_t>(buffer)].micro_batch_elements = elements;
     draft_.buffers[static_cast<size_t>(buffer)].shape = value.stored;
     value.buffer = buffer;
@@ -150,10 +151,13 @@ class DataSharding {
       Value& value = graph.values[i];
       value.space = draft_.options.targets[0]->space;
       if (!touched[i]) continue;
-      if (value.role == Role::kGradient || (value.role == Role::kParameter && made_by[i] < 0)) place_parameter(value);
+      if (value.role == Role::kGradient || (value.role == Role::kParameter && made_by[i] < 0))
+        place_parameter(value);
       if (value.role == Role::kData && made_by[i] < 0) place_data(value);
-      if (value.role == Role::kState) place_whole(value, value.name == "control.sums" ? Space::kStep : Space::kState);
-      if (draft_.options.purpose == Purpose::kDecode && value.name == "logits") place_whole(value, Space::kStep);
+      if (value.role == Role::kState)
+        place_whole(value, value.name == "control.sums" ? Space::kStep : Space::kState);
+      if (draft_.options.purpose == Purpose::kDecode && value.name == "logits")
+        place_whole(value, Space::kStep);
     }
   }
 
@@ -162,11 +166,10 @@ class DataSharding {
     std::vector<Node> kept;
     kept.reserve(graph.nodes.size());
     for (Node& node : graph.nodes) {
-      const bool invariant =
-          !node.inputs.empty() && !info(node.op).collective &&
-          std::ranges::all_of(node.inputs, [&](ValueId id) {
-            return graph.value(id).role == Role::kParameter && graph.value(id).buffer >= 0;
-          });
+      const bool invariant = !node.inputs.empty() && !info(node.op).collective &&
+                             std::ranges::all_of(node.inputs, [&](ValueId id) {
+                               return graph.value(id).role == Role::kParameter && graph.value(id).buffer >= 0;
+                             });
       if (!invariant) {
         kept.push_back(std::move(node));
         continue;
@@ -176,9 +179,11 @@ class DataSharding {
         value.role = Role::kParameter;
         value.parameter = graph.value(node.inputs[0]).parameter;
         const std::string& parameter = graph.parameters[static_cast<size_t>(value.parameter)].name;
-        const std::string scaled = node.attributes.scale != 0 ? fmt::format(".x{}", node.attributes.scale) : "";
-        value.buffer = add(fmt::format("{}.{}.{}{}", info(node.op).name, parameter, tensor::name_of(value.dtype), scaled),
-                           Space::kDerived, value.dtype, value.stored.elements(), -1);
+        const std::string scaled =
+            node.attributes.scale != 0 ? fmt::format(".x{}", node.attributes.scale) : "";
+        value.buffer = add(
+            fmt::format("{}.{}.{}{}", info(node.op).name, parameter, tensor::name_of(value.dtype), scaled),
+            Space::kDerived, value.dtype, value.stored.elements(), -1);
         value.buffer_offset = 0;
       }
       for (std::vector<ValueId>* operands : {&node.inputs, &node.outputs})
@@ -189,8 +194,8 @@ class DataSharding {
     graph.nodes = std::move(kept);
   }
 
-  // The first writer of an accumulator overwrites it in the first micro-batch; where a node is the first writer of one
-  // output and a later writer of another, the first is zeroed instead.
+  // The first writer of an accumulator overwrites it in the first micro-batch; where a node is the first
+  // writer of one output and a later writer of another, the first is zeroed instead.
   void mark_first_writers(Graph& graph) {
     std::vector<bool> written(graph.values.size(), false);
     std::vector<Node> nodes;
@@ -301,7 +306,8 @@ class DataSharding {
 Result<void> shard_data(Draft& draft) {
   const int stage = draft.options.layout.zero_stage;
   if (stage != 0) {
-    return invalid(fmt::format("parallel.zero_stage {} comes with the distributed part; use zero_stage 0", stage));
+    return invalid(
+        fmt::format("parallel.zero_stage {} comes with the distributed part; use zero_stage 0", stage));
   }
   DataSharding(draft).run();
   return {};

@@ -30,7 +30,8 @@ bool has_effect(const Graph& graph, const Node& node) {
   });
 }
 
-// Derivative rules also write gradients that nobody asked for (of data, of the first activation): drop those nodes.
+// Derivative rules also write gradients that nobody asked for (of data, of the first activation): drop those
+// nodes.
 void drop_unused(Graph& graph, size_t first) {
   std::vector<bool> used(graph.values.size(), false);
   std::vector<Node> kept;
@@ -71,7 +72,8 @@ class Differentiation {
     const OpInfo& op = info(graph_.nodes[static_cast<size_t>(index)].op);
     const Node node = graph_.nodes[static_cast<size_t>(index)];
     // A copy of a parameter is a parameter: its gradient goes straight into the accumulator.
-    if (!node.outputs.empty() && std::ranges::all_of(node.outputs, [&](ValueId id) { return is_parameter(graph_, id); }))
+    if (!node.outputs.empty() &&
+        std::ranges::all_of(node.outputs, [&](ValueId id) { return is_parameter(graph_, id); }))
       return;
     std::vector<ValueId> outputs(node.outputs.size(), kNoValue);
     for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = gradients_[static_cast<size_t>(node.outputs[i])];

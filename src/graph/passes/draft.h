@@ -1,6 +1,7 @@
 #pragma once
-// The program of a stage in the making: what the passes from data_shard to verify hand to each other. Each is a function
-// over a Draft (or, before that, over one Graph) in a file of its own; the chain is graph/compile.cc.
+// The program of a stage in the making: what the passes from data_shard to verify hand to each other. Each is
+// a function over a Draft (or, before that, over one Graph) in a file of its own; the chain is
+// graph/compile.cc.
 
 #include <span>
 #include <string>
@@ -19,8 +20,8 @@ struct BucketBuffers {
 struct Draft {
   CompileOptions options;
   int stage = 0;
-  std::vector<Graph> chunks;     // the stage's chunks; from data_shard on, then the graph of begin and finish
-  int finish = -1;               // index of that graph
+  std::vector<Graph> chunks;  // the stage's chunks; from data_shard on, then the graph of begin and finish
+  int finish = -1;            // index of that graph
   std::vector<BufferPlan> buffers;
   std::vector<Bucket> buckets;
   std::vector<BucketBuffers> bucket_buffers;
@@ -50,7 +51,8 @@ inline bool is_asynchronous(const Node& node) { return node.stream != Stream::kC
 
 // ---------------------------------------------------------------- the passes, in order
 
-// Cuts the layers into the chunks of `stage`. Errors: more than one stage, which comes with the distributed part.
+// Cuts the layers into the chunks of `stage`. Errors: more than one stage, which comes with the distributed
+// part.
 Result<std::vector<Graph>> cut_stages(Graph graph, const CompileOptions& options, int stage);
 // Appends the backward nodes of whatever depends on parameters.
 void differentiate(Graph& graph);
@@ -64,7 +66,8 @@ Result<void> lower(Graph& graph, const CompileOptions& options);
 Result<void> shard_data(Draft& draft);
 // The nodes of finish.
 void add_optimizer(Draft& draft);
-// Replaces patterns by what the targets offer, weights by packed copies; drops derived buffers that nobody reads.
+// Replaces patterns by what the targets offer, weights by packed copies; drops derived buffers that nobody
+// reads.
 void fuse(Draft& draft);
 // One entry of a stage's schedule.
 struct Work {
@@ -73,10 +76,11 @@ struct Work {
   int micro_batch = 0;
   bool operator==(const Work&) const = default;
 };
-// The order of work of `stage` of `stages` with `virtual_stages` chunks each and `micro_batches`; forward only unless
-// `backward`. Errors: an unknown schedule (the known ones are named), or one that comes with the distributed part.
-Result<std::vector<Work>> timeline(std::string_view schedule, int stages, int virtual_stages, int micro_batches,
-                                   int stage, bool backward);
+// The order of work of `stage` of `stages` with `virtual_stages` chunks each and `micro_batches`; forward
+// only unless `backward`. Errors: an unknown schedule (the known ones are named), or one that comes with the
+// distributed part.
+Result<std::vector<Work>> timeline(std::string_view schedule, int stages, int virtual_stages,
+                                   int micro_batches, int stage, bool backward);
 // True where the schedule runs weight gradients as a phase of their own.
 bool has_weight_phase(std::string_view schedule);
 // Segments with their instructions and ids, and the timeline.

@@ -1,5 +1,6 @@
-// Two things that a Target asks for: fused patterns, each a pair (producer, consumer) replaced by one node, and packed
-// copies of weights. To add a pattern: one row in kPatterns; its expansion is what it stands for in cost and proofs.
+// Two things that a Target asks for: fused patterns, each a pair (producer, consumer) replaced by one node,
+// and packed copies of weights. To add a pattern: one row in kPatterns; its expansion is what it stands for
+// in cost and proofs.
 
 #include <fmt/format.h>
 
@@ -17,8 +18,8 @@ struct Match {
   const Graph& graph;
   const Node& producer;
   const Node& consumer;
-  ValueId between;               // producer's first output, read by the consumer
-  bool only_reader;              // nobody else reads it
+  ValueId between;   // producer's first output, read by the consumer
+  bool only_reader;  // nobody else reads it
 };
 
 bool same_type(const Graph& graph, ValueId a, ValueId b) {
@@ -89,7 +90,8 @@ class PatternPass {
   PatternPass(Graph& graph, const Pattern& pattern)
       : graph_(graph), pattern_(pattern), producer_(producers(graph)), readers_(graph.values.size()) {
     for (size_t k = 0; k < graph.nodes.size(); ++k)
-      for (const ValueId id : graph.nodes[k].inputs) readers_[static_cast<size_t>(id)].push_back(static_cast<int>(k));
+      for (const ValueId id : graph.nodes[k].inputs)
+        readers_[static_cast<size_t>(id)].push_back(static_cast<int>(k));
   }
 
   void run() {
@@ -123,8 +125,8 @@ class PatternPass {
     }
   }
 
-  // At the producer's place where all operands are there already, so that results are made no later than before; else
-  // at the consumer's.
+  // At the producer's place where all operands are there already, so that results are made no later than
+  // before; else at the consumer's.
   void replace(int first, int second, Node fused) {
     const bool early = std::ranges::all_of(
         fused.inputs, [&](ValueId id) { return producer_[static_cast<size_t>(id)] < first; });
@@ -132,7 +134,8 @@ class PatternPass {
     for (const ValueId id : fused.outputs) producer_[static_cast<size_t>(id)] = at;
     for (const ValueId id : fused.inputs)
       if (auto& readers = readers_[static_cast<size_t>(id)]; !readers.empty())
-        std::ranges::replace_if(readers, [&](int reader) { return reader == first || reader == second; }, at);
+        std::ranges::replace_if(
+            readers, [&](int reader) { return reader == first || reader == second; }, at);
     removed_[static_cast<size_t>(early ? second : first)] = true;
     node(at) = std::move(fused);
   }
@@ -255,8 +258,8 @@ void drop_unread_copies(Draft& draft) {
 void fuse(Draft& draft) {
   for (const Fusion& fusion : draft.options.targets[0]->fusions) {
     const auto row = std::ranges::find(kPatterns, fusion.pattern, &Pattern::name);
-    INGOT_CHECK(row != kPatterns.end(), "target {} asks for unknown pattern {}", draft.options.targets[0]->name,
-                fusion.pattern);
+    INGOT_CHECK(row != kPatterns.end(), "target {} asks for unknown pattern {}",
+                draft.options.targets[0]->name, fusion.pattern);
     for (int chunk = 0; chunk < draft.finish; ++chunk)
       PatternPass(draft.chunks[static_cast<size_t>(chunk)], *row).run();
   }

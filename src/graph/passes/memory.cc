@@ -1,5 +1,6 @@
-// Addresses: slots for values that outlive their segment, scratch for the rest. Lifetimes follow Instruction::waits and
-// Segment::joins; the verifier (verify.cc) proves the outcome without sharing a line with this file.
+// Addresses: slots for values that outlive their segment, scratch for the rest. Lifetimes follow
+// Instruction::waits and Segment::joins; the verifier (verify.cc) proves the outcome without sharing a line
+// with this file.
 
 #include <fmt/format.h>
 
@@ -14,7 +15,8 @@ namespace {
 
 constexpr int kNever = -1;
 
-// Where a root value is first made and last touched: phase, and index of the instruction in that phase's segment.
+// Where a root value is first made and last touched: phase, and index of the instruction in that phase's
+// segment.
 struct Lifetime {
   int born_segment = kNever, born = kNever;
   int last_segment = kNever, last = kNever;
@@ -70,21 +72,24 @@ class MemoryPlanning {
     }
   }
 
-  // Per instruction: the last instruction during which it may still run. Its own index unless it is asynchronous.
+  // Per instruction: the last instruction during which it may still run. Its own index unless it is
+  // asynchronous.
   static std::vector<int> completion_of(const Graph& graph, const Segment& segment) {
     const int count = static_cast<int>(segment.instructions.size());
     const auto node_at = [&](int k) -> const Node& {
       return graph.nodes[static_cast<size_t>(segment.instructions[static_cast<size_t>(k)].node)];
     };
     std::vector<int> ends(static_cast<size_t>(count));
-    for (int k = 0; k < count; ++k) ends[static_cast<size_t>(k)] = is_asynchronous(node_at(k)) ? count - 1 : k;
+    for (int k = 0; k < count; ++k)
+      ends[static_cast<size_t>(k)] = is_asynchronous(node_at(k)) ? count - 1 : k;
     for (int k = count - 1; k >= 0; --k)
       for (const int id : segment.instructions[static_cast<size_t>(k)].waits) {
         const int first_id = segment.instructions.front().id;
         if (id < first_id) continue;  // of an earlier segment
         const Stream stream = node_at(id - first_id).stream;
         for (int j = id - first_id; j >= 0; --j)
-          if (node_at(j).stream == stream) ends[static_cast<size_t>(j)] = std::min(ends[static_cast<size_t>(j)], k - 1);
+          if (node_at(j).stream == stream)
+            ends[static_cast<size_t>(j)] = std::min(ends[static_cast<size_t>(j)], k - 1);
       }
     return ends;
   }
@@ -108,9 +113,11 @@ class MemoryPlanning {
       const Lifetime& life = lifetimes_[v];
       if (life.born == kNever || value.buffer >= 0 || value.base != kNoValue) continue;
       Space space = boundary[v];
-      if (space == Space::kScratch && value.space != draft_.options.targets[0]->space) space = Space::kStaging;
+      if (space == Space::kScratch && value.space != draft_.options.targets[0]->space)
+        space = Space::kStaging;
       if (life.born_segment != life.last_segment) {
-        const bool crosses = space == Space::kScratch || space == Space::kOutForward || space == Space::kOutBackward;
+        const bool crosses =
+            space == Space::kScratch || space == Space::kOutForward || space == Space::kOutBackward;
         const bool to_weight = phase_of(life.last_segment) == Phase::kWeight;
         if (crosses)
           space = phase_of(life.born_segment) == Phase::kBackward ? Space::kBackwardWeight
@@ -137,7 +144,8 @@ class MemoryPlanning {
         for (const ValueId id : *operands) {
           const ValueId root = root_of(graph, id).value;
           const auto v = static_cast<size_t>(root);
-          if (seen[v] || graph.value(root).buffer >= 0 || static_cast<int>(spaces_[v]) >= kFirstSlotSpace) continue;
+          if (seen[v] || graph.value(root).buffer >= 0 || static_cast<int>(spaces_[v]) >= kFirstSlotSpace)
+            continue;
           seen[v] = true;
           const bool staged = spaces_[v] == Space::kStaging;
           (staged ? staging : scratch)
@@ -162,7 +170,8 @@ class MemoryPlanning {
   }
 
   bool two_memories() const {
-    return draft_.options.targets.size() > 1 && draft_.options.targets[1]->space != draft_.options.targets[0]->space;
+    return draft_.options.targets.size() > 1 &&
+           draft_.options.targets[1]->space != draft_.options.targets[0]->space;
   }
 
   void add_workspaces(const Graph& graph, Segment& segment, std::vector<Interval>& scratch,
@@ -207,12 +216,12 @@ class MemoryPlanning {
   }
 
   struct SlotInterval {
-    int begin = 0, end = 0;      // positions in the timeline, both inclusive
+    int begin = 0, end = 0;  // positions in the timeline, both inclusive
     int chunk = 0, micro_batch = 0;
   };
 
-  // The positions during which (chunk, micro-batch) needs its slot of one class: from the phase that fills it to the last
-  // that reads it.
+  // The positions during which (chunk, micro-batch) needs its slot of one class: from the phase that fills it
+  // to the last that reads it.
   std::vector<SlotInterval> slot_intervals(size_t slot_class) const {
     const auto space = static_cast<Space>(slot_class + kFirstSlotSpace);
     const bool from_backward = space == Space::kBackwardWeight;
@@ -221,12 +230,14 @@ class MemoryPlanning {
     for (size_t position = 0; position < draft_.timeline.size(); ++position) {
       const Invocation& invocation = draft_.timeline[position];
       const Segment& segment = draft_.segments[static_cast<size_t>(invocation.segment)];
-      if (segment.chunk == draft_.finish || slot_bytes_[static_cast<size_t>(segment.chunk)][slot_class] == 0) continue;
+      if (segment.chunk == draft_.finish || slot_bytes_[static_cast<size_t>(segment.chunk)][slot_class] == 0)
+        continue;
       const Phase first = from_backward ? Phase::kBackward : Phase::kForward;
       if (segment.phase < first || segment.phase > last) continue;
       const int at = static_cast<int>(position);
-      const auto [interval, added] = found.emplace(std::pair(segment.chunk, invocation.micro_batch),
-                                                   SlotInterval{at, at, segment.chunk, invocation.micro_batch});
+      const auto [interval, added] =
+          found.emplace(std::pair(segment.chunk, invocation.micro_batch),
+                        SlotInterval{at, at, segment.chunk, invocation.micro_batch});
       interval->second.end = at;
     }
     std::vector<SlotInterval> result;
@@ -259,11 +270,20 @@ class MemoryPlanning {
     for (const BufferPlan& buffer : draft_.buffers) {
       const int64_t bytes = aligned(buffer.bytes());
       switch (buffer.space) {
-        case Space::kState: totals.state += bytes; break;
-        case Space::kDerived: totals.derived += bytes; break;
-        case Space::kStep: totals.step += bytes; break;
-        case Space::kInput: totals.input += kInputSides * bytes; break;
-        default: INGOT_CHECK(false, "buffer {} lies in {}", buffer.name, name_of(buffer.space));
+        case Space::kState:
+          totals.state += bytes;
+          break;
+        case Space::kDerived:
+          totals.derived += bytes;
+          break;
+        case Space::kStep:
+          totals.step += bytes;
+          break;
+        case Space::kInput:
+          totals.input += kInputSides * bytes;
+          break;
+        default:
+          INGOT_CHECK(false, "buffer {} lies in {}", buffer.name, name_of(buffer.space));
       }
     }
     for (const Pool& pool : draft_.pools) totals.slots += pool.slot_bytes * pool.slots;

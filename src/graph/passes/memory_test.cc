@@ -1,5 +1,5 @@
-// Memory plans of real sizes: slots and scratch against the greatest live bytes of the unrolled step, which another
-// file computes from other data (unrolled.cc), and the packing of intervals by itself.
+// Memory plans of real sizes: slots and scratch against the greatest live bytes of the unrolled step, which
+// another file computes from other data (unrolled.cc), and the packing of intervals by itself.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -26,13 +26,15 @@ struct Configuration {
 
 TestModel gpt2_124m() {
   TestModel m;
-  m.vocabulary = 50257, m.channels = 768, m.heads = m.kv_heads = 12, m.layers = 12, m.ffn = 3072, m.context = 1024;
+  m.vocabulary = 50257, m.channels = 768, m.heads = m.kv_heads = 12, m.layers = 12, m.ffn = 3072,
+  m.context = 1024;
   m.batch = 4, m.sequence = 1024;
   return m;
 }
 TestModel llama_110m() {
   TestModel m;
-  m.vocabulary = 32000, m.channels = 768, m.heads = 12, m.kv_heads = 4, m.layers = 12, m.ffn = 2048, m.context = 1024;
+  m.vocabulary = 32000, m.channels = 768, m.heads = 12, m.kv_heads = 4, m.layers = 12, m.ffn = 2048,
+  m.context = 1024;
   m.batch = 8, m.sequence = 1024, m.llama = true, m.tied = false;
   return m;
 }
@@ -44,19 +46,23 @@ TestModel nano_gpt_char() {
 }
 TestModel tiny_llama() {
   TestModel m;
-  m.vocabulary = 32000, m.channels = 2048, m.heads = 32, m.kv_heads = 4, m.layers = 22, m.ffn = 5632, m.context = 2048;
+  m.vocabulary = 32000, m.channels = 2048, m.heads = 32, m.kv_heads = 4, m.layers = 22, m.ffn = 5632,
+  m.context = 2048;
   m.batch = 16, m.sequence = 2048, m.llama = true, m.tied = false;
   return m;
 }
 
 std::vector<Configuration> configurations() {
-  return {{"GPT-2 124M, T 1024, B 4, bf16", gpt2_124m(), Precision::kBF16, cpu_target(), Recompute::kNone},
-          {"GPT-2 124M, T 1024, B 4, fp32, selective", gpt2_124m(), Precision::kF32, cpu_target(), Recompute::kSelective},
-          {"Llama 110M, T 1024, B 8, bf16, full", llama_110m(), Precision::kBF16, cpu_target(), Recompute::kFull},
-          {"Llama 110M, T 1024, B 8, fp32", llama_110m(), Precision::kF32, reference_target(), Recompute::kNone},
-          {"nanoGPT characters, T 64, B 12, fp32", nano_gpt_char(), Precision::kF32, cpu_target(), Recompute::kNone},
-          {"TinyLlama 1.1B, T 2048, B 16, bf16, selective", tiny_llama(), Precision::kBF16, cpu_target(),
-           Recompute::kSelective}};
+  return {
+      {"GPT-2 124M, T 1024, B 4, bf16", gpt2_124m(), Precision::kBF16, cpu_target(), Recompute::kNone},
+      {"GPT-2 124M, T 1024, B 4, fp32, selective", gpt2_124m(), Precision::kF32, cpu_target(),
+       Recompute::kSelective},
+      {"Llama 110M, T 1024, B 8, bf16, full", llama_110m(), Precision::kBF16, cpu_target(), Recompute::kFull},
+      {"Llama 110M, T 1024, B 8, fp32", llama_110m(), Precision::kF32, reference_target(), Recompute::kNone},
+      {"nanoGPT characters, T 64, B 12, fp32", nano_gpt_char(), Precision::kF32, cpu_target(),
+       Recompute::kNone},
+      {"TinyLlama 1.1B, T 2048, B 16, bf16, selective", tiny_llama(), Precision::kBF16, cpu_target(),
+       Recompute::kSelective}};
 }
 
 Program plan(const Configuration& c, Recompute recompute) {
@@ -82,8 +88,9 @@ TEST(Memory, SlotsAndScratchWithinTenPercentOfTheUnrolledStep) {
       const double ratio = static_cast<double>(planned) / static_cast<double>(program.unrolled_live_bytes);
       const bool named = recompute == c.recompute;
       fmt::print("{} {:<46} slots {:9.1f} scratch {:8.1f} live {:9.1f} MiB ratio {:.3f}, state {:8.1f}\n",
-                 named ? "*" : " ", c.name, mebibytes(program.memory.slots), mebibytes(program.memory.scratch),
-                 mebibytes(program.unrolled_live_bytes), ratio, mebibytes(program.memory.state));
+                 named ? "*" : " ", c.name, mebibytes(program.memory.slots),
+                 mebibytes(program.memory.scratch), mebibytes(program.unrolled_live_bytes), ratio,
+                 mebibytes(program.memory.state));
       EXPECT_LE(ratio, 1.10) << c.name;
       EXPECT_GE(ratio, 0.99) << c.name << ": the ideal cannot be beaten";
       larger_than_state += named && planned > program.memory.state ? 1 : 0;
@@ -150,8 +157,10 @@ TEST(Timeline, OneForwardOneBackward) {
   const auto f = [](int mb) { return Work{Phase::kForward, 0, mb}; };
   const auto b = [](int mb) { return Work{Phase::kBackward, 0, mb}; };
   EXPECT_EQ(timeline("1f1b", 1, 1, 2, 0, true).value(), (std::vector<Work>{f(0), b(0), f(1), b(1)}));
-  EXPECT_EQ(timeline("1f1b", 4, 1, 3, 0, true).value(), (std::vector<Work>{f(0), f(1), f(2), b(0), b(1), b(2)}));
-  EXPECT_EQ(timeline("1f1b", 4, 1, 3, 2, true).value(), (std::vector<Work>{f(0), f(1), b(0), f(2), b(1), b(2)}));
+  EXPECT_EQ(timeline("1f1b", 4, 1, 3, 0, true).value(),
+            (std::vector<Work>{f(0), f(1), f(2), b(0), b(1), b(2)}));
+  EXPECT_EQ(timeline("1f1b", 4, 1, 3, 2, true).value(),
+            (std::vector<Work>{f(0), f(1), b(0), f(2), b(1), b(2)}));
   EXPECT_EQ(timeline("1f1b", 4, 1, 2, 3, false).value(), (std::vector<Work>{f(0), f(1)}));
 }
 

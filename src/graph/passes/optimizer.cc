@@ -31,7 +31,8 @@ class Optimizer {
     if (draft_.options.update_on_second_target) {
       update_elsewhere();
     } else {
-      for (const Bucket& bucket : draft_.buckets) update(bucket, gradients_[index(bucket)], parameter(bucket), 0);
+      for (const Bucket& bucket : draft_.buckets)
+        update(bucket, gradients_[index(bucket)], parameter(bucket), 0);
     }
   }
 

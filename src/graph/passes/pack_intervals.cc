@@ -79,7 +79,8 @@ namespace {
 
 constexpr int kRepairs = 12;
 
-// Greedy by one order, then again with those that stick out above `bound` placed first, as long as it may help.
+// Greedy by one order, then again with those that stick out above `bound` placed first, as long as it may
+// help.
 class Packing {
  public:
   explicit Packing(const std::vector<Interval>& intervals)
@@ -93,8 +94,8 @@ class Packing {
     for (int repair = 0; repair <= kRepairs && !optimal(); ++repair) {
       std::vector<Interval> attempt = intervals_;
       const int64_t top = Placement(attempt, steps_).run(order);
-      std::ranges::stable_partition(
-          order, [&](size_t i) { return attempt[i].offset + attempt[i].bytes > bound_; });
+      std::ranges::stable_partition(order,
+                                    [&](size_t i) { return attempt[i].offset + attempt[i].bytes > bound_; });
       if (smallest_ >= 0 && top >= smallest_) continue;
       smallest_ = top;
       best_ = std::move(attempt);

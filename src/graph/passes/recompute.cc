@@ -51,7 +51,8 @@ class Recomputation {
     if (mode_ == Recompute::kFull)
       return crosses_[static_cast<size_t>(id)] || node.layer < 0 || node.layer >= graph_.layers ||
              node.op == Op::kHeadStats;
-    // A residual sum is worth keeping: making it again would keep its summands, or chain back to the first layer.
+    // A residual sum is worth keeping: making it again would keep its summands, or chain back to the first
+    // layer.
     return node.op == Op::kAdd || info(node.op).recompute == RecomputeClass::kExpensive;
   }
 

@@ -1,4 +1,5 @@
-// Timelines of pipeline schedules, and the segments that they invoke. To add a schedule: one row in kSchedules.
+// Timelines of pipeline schedules, and the segments that they invoke. To add a schedule: one row in
+// kSchedules.
 
 #include <fmt/format.h>
 
@@ -15,7 +16,8 @@ struct ScheduleInput {
   bool backward;
 };
 
-// One forward, one backward (Narayanan et al. 2019): a stage runs ahead by its distance to the last, then alternates.
+// One forward, one backward (Narayanan et al. 2019): a stage runs ahead by its distance to the last, then
+// alternates.
 std::vector<Work> one_forward_one_backward(const ScheduleInput& input) {
   std::vector<Work> works;
   const int ahead = std::min(input.micro_batches, input.stages - input.stage - 1);
@@ -68,7 +70,8 @@ class Scheduling {
     draft_.finish_segment = add_segment(draft_.finish, Phase::kFinish);
     std::map<int, int> runs, seen;
     for (const Work& work : works)
-      if (const auto found = segment_.find({work.chunk, work.phase}); found != segment_.end()) ++runs[found->second];
+      if (const auto found = segment_.find({work.chunk, work.phase}); found != segment_.end())
+        ++runs[found->second];
     for (const Work& work : works) {
       const auto found = segment_.find({work.chunk, work.phase});
       if (found == segment_.end()) continue;
@@ -119,12 +122,13 @@ bool has_weight_phase(std::string_view schedule) {
   return row != nullptr && row->weight_phase;
 }
 
-Result<std::vector<Work>> timeline(std::string_view schedule, int stages, int virtual_stages, int micro_batches,
-                                   int stage, bool backward) {
+Result<std::vector<Work>> timeline(std::string_view schedule, int stages, int virtual_stages,
+                                   int micro_batches, int stage, bool backward) {
   const Schedule* row = find_schedule(schedule);
   if (row == nullptr) {
     std::string known;
-    for (const Schedule& other : kSchedules) known += fmt::format("{}{}", known.empty() ? "" : ", ", other.name);
+    for (const Schedule& other : kSchedules)
+      known += fmt::format("{}{}", known.empty() ? "" : ", ", other.name);
     return invalid(fmt::format("parallel.pp_schedule \"{}\" is unknown; known are {}", schedule, known));
   }
   if (micro_batches < 1) return invalid(fmt::format("a step of {} micro-batches has no work", micro_batches));
@@ -135,8 +139,8 @@ Result<std::vector<Work>> timeline(std::string_view schedule, int stages, int vi
         fmt::format("parallel.pp_schedule \"{}\" comes with the distributed part; use \"1f1b\"", schedule));
   }
   if (virtual_stages > row->max_virtual_stages) {
-    return invalid(fmt::format("parallel.virtual_stages is {}; schedule \"{}\" takes at most {}", virtual_stages,
-                               schedule, row->max_virtual_stages));
+    return invalid(fmt::format("parallel.virtual_stages is {}; schedule \"{}\" takes at most {}",
+                               virtual_stages, schedule, row->max_virtual_stages));
   }
   return row->works(input);
 }
@@ -144,8 +148,8 @@ Result<std::vector<Work>> timeline(std::string_view schedule, int stages, int vi
 Result<void> make_schedule(Draft& draft) {
   const Layout& layout = draft.options.layout;
   INGOT_TRY(const std::vector<Work> works,
-            timeline(layout.schedule, layout.mesh.size(Axis::kPp), layout.virtual_stages, layout.micro_batches,
-                     draft.stage, draft.options.purpose == Purpose::kTrain));
+            timeline(layout.schedule, layout.mesh.size(Axis::kPp), layout.virtual_stages,
+                     layout.micro_batches, draft.stage, draft.options.purpose == Purpose::kTrain));
   Scheduling(draft).run(works);
   return {};
 }

@@ -13,8 +13,8 @@ void split_weights(Graph& graph) {
         node.outputs, [&](ValueId id) { return graph.value(id).role == Role::kGradient; });
     // An unread clone serves weight gradients alone; an unread other node is there for its effect.
     const bool stays = !accumulates && (!node.clone || std::ranges::any_of(node.outputs, [&](ValueId id) {
-                                          return bool{needed[static_cast<size_t>(id)]};
-                                        }));
+      return bool{needed[static_cast<size_t>(id)]};
+    }));
     if (!stays) {
       node.phase = Phase::kWeight;
       continue;

@@ -1,5 +1,5 @@
-// Proves a plan from its instructions and addresses alone: it knows nothing of how waits, lifetimes and slots were
-// chosen. Each check ends in a sentence.
+// Proves a plan from its instructions and addresses alone: it knows nothing of how waits, lifetimes and slots
+// were chosen. Each check ends in a sentence.
 
 #include <fmt/format.h>
 
@@ -32,7 +32,8 @@ class Ownership {
     if (piece == pieces_.begin()) return false;
     --piece;
     for (int64_t at = begin; at < end; ++piece) {
-      if (piece == pieces_.end() || piece->first > at || piece->second.end <= at || piece->second.owner != owner)
+      if (piece == pieces_.end() || piece->first > at || piece->second.end <= at ||
+          piece->second.owner != owner)
         return false;
       at = piece->second.end;
     }
@@ -73,7 +74,7 @@ struct Running {
   int id = 0;
   Stream stream = Stream::kDp;
   std::vector<Bytes> reads, writes;
-  bool local = false;            // touches scratch, staging or slots: must end with its segment
+  bool local = false;  // touches scratch, staging or slots: must end with its segment
 };
 
 class Verification {
@@ -91,7 +92,9 @@ class Verification {
   }
 
  private:
-  const Graph& graph_of(const Segment& segment) const { return code_.chunks[static_cast<size_t>(segment.chunk)]; }
+  const Graph& graph_of(const Segment& segment) const {
+    return code_.chunks[static_cast<size_t>(segment.chunk)];
+  }
   const Node& node_of(const Segment& segment, const Instruction& instruction) const {
     return graph_of(segment).nodes[static_cast<size_t>(instruction.node)];
   }
@@ -104,10 +107,13 @@ class Verification {
                        info(node_of(segment, instruction).op).name);
   }
 
-  static Error wrong(std::string sentence) { return invalid("The plan is wrong: " + std::move(sentence) + "."); }
+  static Error wrong(std::string sentence) {
+    return invalid("The plan is wrong: " + std::move(sentence) + ".");
+  }
 
   Bytes bytes_of(const Graph& graph, const Operand& operand) const {
-    const int area = is_buffer(operand.space) ? kSpaceCount + operand.buffer : static_cast<int>(operand.space);
+    const int area =
+        is_buffer(operand.space) ? kSpaceCount + operand.buffer : static_cast<int>(operand.space);
     return {area, operand.offset, operand.offset + graph.value(operand.value).bytes()};
   }
 
@@ -130,7 +136,8 @@ class Verification {
 
   // ---- one segment: bounds, and every read of scratch sees what its value wrote
 
-  Result<void> check_bounds(const Segment& segment, const Instruction& instruction, const Operand& operand) const {
+  Result<void> check_bounds(const Segment& segment, const Instruction& instruction,
+                            const Operand& operand) const {
     const Graph& graph = graph_of(segment);
     const Value& value = graph.value(operand.value);
     const Bytes bytes = bytes_of(graph, operand);
@@ -141,9 +148,9 @@ class Verification {
                                  value.name, name_of(operand.space)));
     }
     if (bytes.begin < 0 || bytes.end > area_bytes(segment, operand))
-      return wrong(fmt::format("{} takes {} from bytes {} to {} of {} bytes of {}", name(segment, instruction),
-                               value.name, bytes.begin, bytes.end, area_bytes(segment, operand),
-                               name_of(operand.space)));
+      return wrong(fmt::format("{} takes {} from bytes {} to {} of {} bytes of {}",
+                               name(segment, instruction), value.name, bytes.begin, bytes.end,
+                               area_bytes(segment, operand), name_of(operand.space)));
     return {};
   }
 
@@ -152,7 +159,8 @@ class Verification {
     std::vector<When> written_when(graph_of(segment).values.size(), When::kAlways);
     for (const Instruction& instruction : segment.instructions) {
       const Node& node = node_of(segment, instruction);
-      if (instruction.inputs.size() != node.inputs.size() || instruction.outputs.size() != node.outputs.size())
+      if (instruction.inputs.size() != node.inputs.size() ||
+          instruction.outputs.size() != node.outputs.size())
         return wrong(name(segment, instruction) + " has other operands than its node");
       for (const Operand& operand : instruction.inputs) {
         INGOT_TRY_VOID(check_bounds(segment, instruction, operand));
@@ -192,13 +200,15 @@ class Verification {
                                name(segment, instruction), value));
     const When written = written_when[static_cast<size_t>(root)];
     if (written != When::kAlways && written != node_of(segment, instruction).when)
-      return wrong(fmt::format("{} reads {}, which is not written in every micro-batch", name(segment, instruction),
-                               value));
+      return wrong(fmt::format("{} reads {}, which is not written in every micro-batch",
+                               name(segment, instruction), value));
     return {};
   }
 
-  // Outputs of one instruction may share bytes with each other, its inputs or its workspace only where they are one value.
-  Result<void> check_write(const Segment& segment, const Instruction& instruction, const Operand& output) const {
+  // Outputs of one instruction may share bytes with each other, its inputs or its workspace only where they
+  // are one value.
+  Result<void> check_write(const Segment& segment, const Instruction& instruction,
+                           const Operand& output) const {
     const Graph& graph = graph_of(segment);
     const Bytes bytes = bytes_of(graph, output);
     const ValueId root = root_of(graph, output.value).value;
@@ -206,7 +216,8 @@ class Verification {
       return root_of(graph, other.value).value != root && !is_buffer(other.space) &&
              bytes.overlaps(bytes_of(graph, other));
     };
-    if (std::ranges::any_of(instruction.inputs, clashes) || std::ranges::any_of(instruction.outputs, clashes) ||
+    if (std::ranges::any_of(instruction.inputs, clashes) ||
+        std::ranges::any_of(instruction.outputs, clashes) ||
         (instruction.workspace_bytes > 0 && bytes.overlaps(workspace_of(segment, instruction))))
       return wrong(fmt::format("{} writes {} over another operand of its own", name(segment, instruction),
                                graph.value(output.value).name));
@@ -268,7 +279,8 @@ class Verification {
                                std::map<ValueId, Resident>& residents) const {
     const Graph& graph = graph_of(segment);
     for (const Operand& input : instruction.inputs) {
-      if (!is_slot(input.space) || input.space == Space::kInForward || input.space == Space::kInBackward) continue;
+      if (!is_slot(input.space) || input.space == Space::kInForward || input.space == Space::kInBackward)
+        continue;
       if (!residents.contains(root_of(graph, input.value).value))
         return wrong(fmt::format("{} reads {} from a slot before it was written", name(segment, instruction),
                                  graph.value(input.value).name));
@@ -305,8 +317,8 @@ class Verification {
         const auto s = static_cast<size_t>(invocation.segment);
         if (!reads[s][c] && !writes[s][c]) continue;
         const int slot = invocation.slot[c];
-        const std::string where = fmt::format("{}[{}] mb {}", name_of(segment.phase), segment.chunk,
-                                              invocation.micro_batch);
+        const std::string where =
+            fmt::format("{}[{}] mb {}", name_of(segment.phase), segment.chunk, invocation.micro_batch);
         if (slot < 0 || slot >= program_.pools[c].slots)
           return wrong(fmt::format("{} has slot {} of {} of class {}", where, slot, program_.pools[c].slots,
                                    name_of(static_cast<Space>(c + kFirstSlotSpace))));
@@ -400,9 +412,10 @@ class Verification {
           ++outstanding;
           continue;
         }
-        if (touches(self.writes, other.reads) || touches(self.writes, other.writes) || touches(self.reads, other.writes))
-          return wrong(fmt::format("{} touches bytes of #{}, which may still be running", name(segment, instruction),
-                                   other.id));
+        if (touches(self.writes, other.reads) || touches(self.writes, other.writes) ||
+            touches(self.reads, other.writes))
+          return wrong(fmt::format("{} touches bytes of #{}, which may still be running",
+                                   name(segment, instruction), other.id));
       }
       if (!is_asynchronous(node)) continue;
       if (outstanding >= kWindow)
@@ -412,8 +425,8 @@ class Verification {
     for (const int id : segment.joins) finish(running, id);
     for (const Running& other : running)
       if (other.local)
-        return wrong(fmt::format("#{} may still touch scratch or slots after {}[{}]", other.id, name_of(segment.phase),
-                                 segment.chunk));
+        return wrong(fmt::format("#{} may still touch scratch or slots after {}[{}]", other.id,
+                                 name_of(segment.phase), segment.chunk));
     return {};
   }
 
@@ -427,19 +440,21 @@ class Verification {
   }
 
   static bool touches(const std::vector<Bytes>& a, const std::vector<Bytes>& b) {
-    return std::ranges::any_of(
-        a, [&](const Bytes& x) { return std::ranges::any_of(b, [&](const Bytes& y) { return x.overlaps(y); }); });
+    return std::ranges::any_of(a, [&](const Bytes& x) {
+      return std::ranges::any_of(b, [&](const Bytes& y) { return x.overlaps(y); });
+    });
   }
 
   // ---- transfers of this stage
 
   Result<void> check_transfers() const {
     for (const Transfer& transfer : program_.transfers) {
-      const std::string where = fmt::format("{} #{} mb {}", transfer.send ? "send" : "receive", transfer.id,
-                                            transfer.micro_batch);
+      const std::string where =
+          fmt::format("{} #{} mb {}", transfer.send ? "send" : "receive", transfer.id, transfer.micro_batch);
       if (transfer.post < 0 || transfer.wait < transfer.post ||
           transfer.wait > static_cast<int>(program_.timeline.size()))
-        return wrong(fmt::format("{} is posted at {} and awaited at {}", where, transfer.post, transfer.wait));
+        return wrong(
+            fmt::format("{} is posted at {} and awaited at {}", where, transfer.post, transfer.wait));
       if (!is_slot(transfer.space)) return wrong(where + " does not lie in a slot");
       const Pool& pool = program_.pools[static_cast<size_t>(transfer.space) - kFirstSlotSpace];
       const int64_t bytes = code_.chunks[static_cast<size_t>(transfer.chunk)].value(transfer.value).bytes();
@@ -472,14 +487,17 @@ Result<void> verify_transfers(std::span<const Program> stages) {
       const int other = program.stage + transfer.peer;
       const Key key = transfer.send ? Key{program.stage, other, transfer.tag, transfer.micro_batch}
                                     : Key{other, program.stage, transfer.tag, transfer.micro_batch};
-      const int64_t bytes = program.code->chunks[static_cast<size_t>(transfer.chunk)].value(transfer.value).bytes();
+      const int64_t bytes =
+          program.code->chunks[static_cast<size_t>(transfer.chunk)].value(transfer.value).bytes();
       auto& side = transfer.send ? sends : receives;
       if (!side.emplace(key, std::pair(transfer.id, bytes)).second)
-        return invalid(fmt::format("The plan is wrong: stage {} makes transfer #{} twice.", program.stage, transfer.id));
+        return invalid(
+            fmt::format("The plan is wrong: stage {} makes transfer #{} twice.", program.stage, transfer.id));
     }
   const auto unmet = [](const Key& key, int id, std::string_view what) {
-    return invalid(fmt::format("The plan is wrong: {} #{} from stage {} to {} (tag {}, mb {}) meets nothing.", what, id,
-                               std::get<0>(key), std::get<1>(key), std::get<2>(key), std::get<3>(key)));
+    return invalid(fmt::format("The plan is wrong: {} #{} from stage {} to {} (tag {}, mb {}) meets nothing.",
+                               what, id, std::get<0>(key), std::get<1>(key), std::get<2>(key),
+                               std::get<3>(key)));
   };
   for (const auto& [key, receive] : receives)
     if (!sends.contains(key)) return unmet(key, receive.first, "receive");
@@ -487,8 +505,8 @@ Result<void> verify_transfers(std::span<const Program> stages) {
     const auto found = receives.find(key);
     if (found == receives.end()) return unmet(key, send.first, "send");
     if (found->second.second != send.second)
-      return invalid(fmt::format("The plan is wrong: send #{} has {} bytes, its receive #{} {}.", send.first, send.second,
-                                 found->second.first, found->second.second));
+      return invalid(fmt::format("The plan is wrong: send #{} has {} bytes, its receive #{} {}.", send.first,
+                                 send.second, found->second.first, found->second.second));
   }
   return {};
 }

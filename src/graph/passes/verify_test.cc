@@ -1,11 +1,10 @@
 // The verifier against plans with faults put in: it must refuse each, and say which.
 
-#include "graph/passes/draft.h"
-
 #include <gtest/gtest.h>
 
 #include <functional>
 
+#include "graph/passes/draft.h"
 #include "graph/targets/targets.h"
 #include "graph/test_models.h"
 
@@ -51,14 +50,17 @@ struct Mutant {
   }
 };
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 TEST(Verify, AcceptsWhatCompileMakes) {
   EXPECT_EQ(Mutant(make_program()).refusal(), "");
   EXPECT_EQ(Mutant(make_program(1, true)).refusal(), "");
 }
 
-// Every live scratch value moved onto another one that lives at the same time: the reader of one of them must notice.
+// Every live scratch value moved onto another one that lives at the same time: the reader of one of them must
+// notice.
 TEST(Verify, RefusesValuesThatShareBytes) {
   const Program program = make_program();
   int refused = 0;
@@ -80,7 +82,8 @@ TEST(Verify, RefusesValuesThatShareBytes) {
           for (Operand& operand : *operands)
             if (operand.value == moved) operand.offset = offset;
       const std::string refusal = mutant.refusal();
-      EXPECT_TRUE(refusal.starts_with("The plan is wrong: ")) << name_of(phase) << " " << k << ": " << refusal;
+      EXPECT_TRUE(refusal.starts_with("The plan is wrong: "))
+          << name_of(phase) << " " << k << ": " << refusal;
       ++refused;
     }
   }
@@ -140,7 +143,8 @@ TEST(Verify, RefusesAMissingWait) {
       ++removed;
       const std::string refusal = mutant.refusal();
       refused += refusal.empty() ? 0 : 1;
-      EXPECT_TRUE(contains(refusal, "which may still be running") || contains(refusal, "third outstanding")) << refusal;
+      EXPECT_TRUE(contains(refusal, "which may still be running") || contains(refusal, "third outstanding"))
+          << refusal;
     }
   EXPECT_GE(removed, 3);
   EXPECT_EQ(removed, refused);
@@ -167,7 +171,8 @@ TEST(Verify, RefusesAMissingWaitOrJoinOfStagingCopies) {
 TEST(Verify, RefusesGradientsThatKeepTheStepBefore) {
   Mutant adds(make_program());
   Segment& backward = adds.segment(Phase::kBackward);
-  for (const Instruction& instruction : backward.instructions) adds.node(backward, instruction).zero_first = false;
+  for (const Instruction& instruction : backward.instructions)
+    adds.node(backward, instruction).zero_first = false;
   EXPECT_TRUE(contains(adds.refusal(), "adds to a gradient left from the step before")) << adds.refusal();
   Mutant overwrites(make_program());
   Segment& again = overwrites.segment(Phase::kBackward);
@@ -188,7 +193,8 @@ TEST(Verify, RefusesADerivedCopyThatNobodyMakes) {
 TEST(Verify, RefusesAReadOfWhatOnlyTheFirstMicroBatchWrites) {
   Mutant mutant(make_program());
   Segment& segment = mutant.segment(Phase::kForward);
-  for (const Instruction& instruction : segment.instructions) mutant.node(segment, instruction).when = When::kFirst;
+  for (const Instruction& instruction : segment.instructions)
+    mutant.node(segment, instruction).when = When::kFirst;
   Node& last = mutant.node(segment, segment.instructions.back());
   last.when = When::kAlways;
   EXPECT_TRUE(contains(mutant.refusal(), "not written in every micro-batch")) << mutant.refusal();
@@ -239,10 +245,12 @@ TEST(VerifyTransfers, EverySendMeetsItsReceive) {
   std::vector<Program> stages = two_stages();
   EXPECT_TRUE(verify_transfers(stages).has_value());
   stages[1].transfers[0].micro_batch = 1;
-  EXPECT_TRUE(contains(verify_transfers(stages).error().message, "receive #6 from stage 0 to 1 (tag 3, mb 1) meets nothing"));
+  EXPECT_TRUE(contains(verify_transfers(stages).error().message,
+                       "receive #6 from stage 0 to 1 (tag 3, mb 1) meets nothing"));
   stages = two_stages();
   stages[1].transfers.clear();
-  EXPECT_TRUE(contains(verify_transfers(stages).error().message, "send #5 from stage 0 to 1 (tag 3, mb 0) meets nothing"));
+  EXPECT_TRUE(contains(verify_transfers(stages).error().message,
+                       "send #5 from stage 0 to 1 (tag 3, mb 0) meets nothing"));
   stages = two_stages();
   stages[0].transfers.push_back(stages[0].transfers[0]);
   EXPECT_TRUE(contains(verify_transfers(stages).error().message, "makes transfer #5 twice"));

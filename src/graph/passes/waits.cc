@@ -9,15 +9,16 @@ namespace {
 constexpr size_t kWindow = 2;  // outstanding asynchronous instructions of a stream
 constexpr size_t kStreams = 4;
 
-// The bytes that an operand names, so far as they can be compared before memory is planned: a root value of a chunk, or
-// a stretch of a persistent buffer.
+// The bytes that an operand names, so far as they can be compared before memory is planned: a root value of a
+// chunk, or a stretch of a persistent buffer.
 struct Touch {
   int buffer = -1;
   ValueId root = kNoValue;
   int64_t begin = 0, end = 0;
 
   bool overlaps(const Touch& other) const {
-    if (buffer >= 0 || other.buffer >= 0) return buffer == other.buffer && begin < other.end && other.begin < end;
+    if (buffer >= 0 || other.buffer >= 0)
+      return buffer == other.buffer && begin < other.end && other.begin < end;
     return root == other.root;
   }
 };
@@ -45,8 +46,9 @@ Touches touches_of(const Graph& graph, const Node& node) {
 }
 
 bool any_overlap(const std::vector<Touch>& a, const std::vector<Touch>& b) {
-  return std::ranges::any_of(
-      a, [&](const Touch& x) { return std::ranges::any_of(b, [&](const Touch& y) { return x.overlaps(y); }); });
+  return std::ranges::any_of(a, [&](const Touch& x) {
+    return std::ranges::any_of(b, [&](const Touch& y) { return x.overlaps(y); });
+  });
 }
 
 bool conflict(const Touches& a, const Touches& b) {
@@ -56,7 +58,8 @@ bool conflict(const Touches& a, const Touches& b) {
 struct Outstanding {
   int id = 0;
   Stream stream = Stream::kDp;
-  bool persistent = false;       // touches persistent buffers only, in the last micro-batch: may outlive its segment
+  bool persistent =
+      false;  // touches persistent buffers only, in the last micro-batch: may outlive its segment
   Touches touches;
 };
 
@@ -65,9 +68,11 @@ class WaitPlanning {
   explicit WaitPlanning(Draft& draft) : draft_(draft) {}
 
   void run() {
-    // Ids count begin first, then chunk by chunk, finish last: what one segment leaves running, later ones wait for.
+    // Ids count begin first, then chunk by chunk, finish last: what one segment leaves running, later ones
+    // wait for.
     for (size_t s = 0; s < draft_.segments.size(); ++s) {
-      const bool ends = static_cast<int>(s) == draft_.finish_segment || static_cast<int>(s) == draft_.begin_segment;
+      const bool ends =
+          static_cast<int>(s) == draft_.finish_segment || static_cast<int>(s) == draft_.begin_segment;
       plan_segment(draft_.segments[s], ends);
     }
   }
@@ -108,7 +113,8 @@ class WaitPlanning {
         last_wait[static_cast<size_t>(other.stream)] = static_cast<int>(i);
     }
     for (size_t stream = 0; stream < kStreams; ++stream)
-      if (last_wait[stream] >= 0) instruction.waits.push_back(running_[static_cast<size_t>(last_wait[stream])].id);
+      if (last_wait[stream] >= 0)
+        instruction.waits.push_back(running_[static_cast<size_t>(last_wait[stream])].id);
     // A stream works in order: what is before the awaited one is done too.
     size_t index = 0;
     std::erase_if(running_, [&](const Outstanding& other) {

@@ -49,9 +49,15 @@ Json instruction_json(const Graph& graph, const Instruction& instruction) {
 
 Json memory_json(const Program& program) {
   const MemoryTotals& memory = program.memory;
-  return {{"state", memory.state},     {"derived", memory.derived}, {"step", memory.step},
-          {"input", memory.input},     {"slots", memory.slots},     {"scratch", memory.scratch},
-          {"staging", memory.staging}, {"total", memory.total()},   {"unrolled_live", program.unrolled_live_bytes}};
+  return {{"state", memory.state},
+          {"derived", memory.derived},
+          {"step", memory.step},
+          {"input", memory.input},
+          {"slots", memory.slots},
+          {"scratch", memory.scratch},
+          {"staging", memory.staging},
+          {"total", memory.total()},
+          {"unrolled_live", program.unrolled_live_bytes}};
 }
 
 }  // namespace

@@ -12,10 +12,13 @@ namespace ingot::graph {
 namespace {
 
 constexpr std::array<std::string_view, kSpaceCount> kSpaceNames = {
-    "state", "derived", "step", "input", "scratch", "staging", "fb", "fw", "bw", "in_f", "out_f", "in_b", "out_b"};
-constexpr std::array<std::string_view, kPhaseCount> kPhaseNames = {"begin", "forward", "backward", "weight", "finish"};
+    "state", "derived", "step", "input", "scratch", "staging", "fb",
+    "fw",    "bw",      "in_f", "out_f", "in_b",    "out_b"};
+constexpr std::array<std::string_view, kPhaseCount> kPhaseNames = {"begin", "forward", "backward", "weight",
+                                                                   "finish"};
 constexpr std::array<std::string_view, 4> kStreamNames = {"compute", "tp", "dp", "transfer"};
-constexpr std::array<std::string_view, 5> kActivationNames = {"none", "gelu_tanh", "gelu_erf", "silu", "swiglu"};
+constexpr std::array<std::string_view, 5> kActivationNames = {"none", "gelu_tanh", "gelu_erf", "silu",
+                                                              "swiglu"};
 constexpr std::array<std::string_view, 3> kPurposeNames = {"train", "evaluate", "decode"};
 
 template <class Enum, size_t N>
@@ -62,8 +65,8 @@ class Printer {
          mesh.size(Axis::kPp), name_of(program_.precision), targets);
     line("mesh dp {} tp {} cp {} ep {} pp {}, zero {}, {} micro-batches, {}",
          mesh.group_size(kDpMask) * mesh.size(Axis::kEp), mesh.group_size(kTpMask), mesh.size(Axis::kCp),
-         mesh.size(Axis::kEp), mesh.size(Axis::kPp), program_.layout.zero_stage, program_.layout.micro_batches,
-         program_.layout.schedule);
+         mesh.size(Axis::kEp), mesh.size(Axis::kPp), program_.layout.zero_stage,
+         program_.layout.micro_batches, program_.layout.schedule);
   }
 
   void print_buckets() {
@@ -73,10 +76,11 @@ class Printer {
       std::string rest;
       if (bucket.learning_rate_factor != 1) rest += fmt::format(", rate x{}", bucket.learning_rate_factor);
       rest += fmt::format(", {} elements", bucket.elements);
-      if (bucket.shard_elements != bucket.elements) rest += fmt::format(", shard of {}", bucket.shard_elements);
+      if (bucket.shard_elements != bucket.elements)
+        rest += fmt::format(", shard of {}", bucket.shard_elements);
       line("  {}: layer {}, {}{}, reduce {}, replicas {}, norm weight {}", bucket.id, bucket.layer,
-           bucket.decay ? "decay" : "no decay", rest, group_of(program_.layout.mesh, bucket.reduce_axes), group_of(program_.layout.mesh, bucket.replica_axes),
-           bucket.norm_weight);
+           bucket.decay ? "decay" : "no decay", rest, group_of(program_.layout.mesh, bucket.reduce_axes),
+           group_of(program_.layout.mesh, bucket.replica_axes), bucket.norm_weight);
       for (const int index : bucket.parameters) {
         const Parameter& parameter = parameters[static_cast<size_t>(index)];
         line("    {} {}", parameter.name, parameter.stored.to_string());
@@ -97,7 +101,8 @@ class Printer {
     const Segment& segment = code_.segments[index];
     const Graph& graph = code_.chunks[static_cast<size_t>(segment.chunk)];
     const bool whole = segment.phase == Phase::kBegin || segment.phase == Phase::kFinish;
-    line("\nsegment {}: {}{}", index, name_of(segment.phase), whole ? "" : fmt::format("[{}]", segment.chunk));
+    line("\nsegment {}: {}{}", index, name_of(segment.phase),
+         whole ? "" : fmt::format("[{}]", segment.chunk));
     for (const Instruction& instruction : segment.instructions) print_instruction(graph, instruction);
     if (segment.joins.empty()) return;
     std::string joins;
@@ -132,7 +137,8 @@ class Printer {
     if (value.role == Role::kGradient || (sums && value.role == Role::kState)) return " += " + value.name;
     if (value.buffer >= 0 || value.base != kNoValue || std::ranges::count(node.inputs, output.value) > 0)
       return " = " + value.name;
-    std::string text = fmt::format(" {}: {} {}", value.name, tensor::name_of(value.dtype), value.stored.to_string());
+    std::string text =
+        fmt::format(" {}: {} {}", value.name, tensor::name_of(value.dtype), value.stored.to_string());
     for (int axis = 0; axis < kAxisCount; ++axis) {
       const Place& place = value.places[static_cast<size_t>(axis)];
       if (program_.layout.mesh.size(static_cast<Axis>(axis)) == 1) continue;
@@ -156,12 +162,14 @@ class Printer {
     const auto flag = [&](std::string_view key, bool value) {
       if (value) text += fmt::format("{}{}", text.empty() ? "" : ", ", key);
     };
-    if (a.group != 0) text += fmt::format("group={}:{}", group_of(program_.layout.mesh, a.group), a.group_size);
+    if (a.group != 0)
+      text += fmt::format("group={}:{}", group_of(program_.layout.mesh, a.group), a.group_size);
     add("dim", int{a.dim}, int{plain.dim});
     flag("gradient_partial", a.gradient_partial);
     add("peer", a.peer, plain.peer);
     add("tag", a.tag, plain.tag);
-    if (a.activation != plain.activation) add("activation", row(kActivationNames, a.activation), std::string_view());
+    if (a.activation != plain.activation)
+      add("activation", row(kActivationNames, a.activation), std::string_view());
     flag("rms", a.rms);
     add("epsilon", a.epsilon, plain.epsilon);
     add("head_dim", a.head_dim, plain.head_dim);
@@ -204,8 +212,8 @@ class Printer {
     for (const Transfer& transfer : program_.transfers)
       line("  #{} {} {} {} {:+} mb {} post {} wait {} @{}", transfer.id, transfer.send ? "send" : "receive",
            code_.chunks[static_cast<size_t>(transfer.chunk)].value(transfer.value).name,
-           transfer.send ? "to" : "from", transfer.peer,
-           transfer.micro_batch, transfer.post, transfer.wait, name_of(transfer.space));
+           transfer.send ? "to" : "from", transfer.peer, transfer.micro_batch, transfer.post, transfer.wait,
+           name_of(transfer.space));
   }
 
   const Program& program_;

@@ -41,8 +41,8 @@ std::string describe(const Program& program, const Invocation& invocation, const
   const std::string where =
       whole ? std::string(name_of(segment.phase))
             : fmt::format("{}[{}] mb {}", name_of(segment.phase), segment.chunk, invocation.micro_batch);
-  return fmt::format("{}: {} #{} ({}, {})", where, info(node.op).name, instruction.id, subject(code, graph, node),
-                     format_bytes(bytes));
+  return fmt::format("{}: {} #{} ({}, {})", where, info(node.op).name, instruction.id,
+                     subject(code, graph, node), format_bytes(bytes));
 }
 
 StepTotals step_totals(const Program& program) {

@@ -1,5 +1,5 @@
-// What the CPU kernels read and need (backend/cpu/kernels): panels of 64 columns for every weight of a product, and
-// workspaces that depend on shapes and threads.
+// What the CPU kernels read and need (backend/cpu/kernels): panels of 64 columns for every weight of a
+// product, and workspaces that depend on shapes and threads.
 
 #include <array>
 
@@ -9,10 +9,18 @@
 namespace ingot::graph {
 namespace {
 
-int64_t f32_forward(int64_t rows, int64_t columns) { return cpu::packed_forward_bytes(DType::kF32, rows, columns); }
-int64_t f32_backward(int64_t rows, int64_t columns) { return cpu::packed_backward_bytes(DType::kF32, rows, columns); }
-int64_t bf16_forward(int64_t rows, int64_t columns) { return cpu::packed_forward_bytes(DType::kBF16, rows, columns); }
-int64_t bf16_backward(int64_t rows, int64_t columns) { return cpu::packed_backward_bytes(DType::kBF16, rows, columns); }
+int64_t f32_forward(int64_t rows, int64_t columns) {
+  return cpu::packed_forward_bytes(DType::kF32, rows, columns);
+}
+int64_t f32_backward(int64_t rows, int64_t columns) {
+  return cpu::packed_backward_bytes(DType::kF32, rows, columns);
+}
+int64_t bf16_forward(int64_t rows, int64_t columns) {
+  return cpu::packed_forward_bytes(DType::kBF16, rows, columns);
+}
+int64_t bf16_backward(int64_t rows, int64_t columns) {
+  return cpu::packed_backward_bytes(DType::kBF16, rows, columns);
+}
 
 WeightLayouts cpu_weight_layouts(Op op, Precision precision, bool with_gradient) {
   const bool bf16 = precision == Precision::kBF16;

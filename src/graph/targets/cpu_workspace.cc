@@ -12,9 +12,9 @@ int64_t blocks(int64_t size, int64_t block) { return (size + block - 1) / block;
 int64_t padded(int64_t size, int64_t block) { return blocks(size, block) * block; }
 
 constexpr int64_t kPanel = 64;
-constexpr int64_t kHeadRows = 512;    // of one chunk of the output head
-constexpr int64_t kQueryBlock = 32;   // rows of scores that attention holds
-constexpr int64_t kKeyBlock = 64;     // keys of one step of its gradient
+constexpr int64_t kHeadRows = 512;   // of one chunk of the output head
+constexpr int64_t kQueryBlock = 32;  // rows of scores that attention holds
+constexpr int64_t kKeyBlock = 64;    // keys of one step of its gradient
 constexpr int64_t kFloat = 4;
 
 // f32 [N/64][K][64], bf16 [N/64][K/2][64][2]; N, and an odd K of bf16, padded with zeros.
@@ -34,8 +34,12 @@ int64_t default_visibility(int64_t sequence) { return align_up(2 * sequence * kF
 
 }  // namespace
 
-int64_t packed_forward_bytes(DType dtype, int64_t rows, int64_t columns) { return panel_bytes(dtype, rows, columns); }
-int64_t packed_backward_bytes(DType dtype, int64_t rows, int64_t columns) { return panel_bytes(dtype, columns, rows); }
+int64_t packed_forward_bytes(DType dtype, int64_t rows, int64_t columns) {
+  return panel_bytes(dtype, rows, columns);
+}
+int64_t packed_backward_bytes(DType dtype, int64_t rows, int64_t columns) {
+  return panel_bytes(dtype, columns, rows);
+}
 
 int64_t weight_gradient_bytes(DType dtype, int64_t rows, int64_t out_features, int64_t in_features) {
   constexpr int64_t kBiasRows = 64;  // of one partial sum of the bias gradient
@@ -70,7 +74,7 @@ int64_t attention_backward_bytes(int64_t sequence, int64_t head_size, int thread
 }
 
 int64_t cached_attention_bytes(int64_t cache_rows, int threads) {
-  return threads * align_up((cache_rows + kKeyBlock) * kFloat);
+  return threads * align_up(cache_rows * kFloat);
 }
 
 int64_t norm_gradient_bytes(int64_t rows, int64_t channels) {

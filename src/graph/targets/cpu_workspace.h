@@ -1,7 +1,8 @@
 #pragma once
-// Scratch of the CPU kernels as functions of shapes and threads: upper bounds that hold on every CPU, whichever
-// instructions it has, so that a plan made on one machine fits another. Sizes in bytes. Here and not in the backend, so
-// that the toolkit plans without it; backend's cpu tests hold each against the formula of the kernel.
+// Scratch of the CPU kernels as functions of shapes and threads: upper bounds that hold on every CPU,
+// whichever instructions it has, so that a plan made on one machine fits another. Sizes in bytes. Here and
+// not in the backend, so that the toolkit plans without it; backend's cpu tests hold each against the formula
+// of the kernel.
 
 #include "tensor/tensor.h"
 

@@ -1,6 +1,6 @@
-#include "graph/targets/targets.h"
-
 #include <algorithm>
+
+#include "graph/targets/targets.h"
 
 namespace ingot::graph {
 namespace {

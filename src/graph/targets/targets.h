@@ -1,5 +1,6 @@
 #pragma once
-// The targets that this build can plan for, one file each. To add one: a file, a line here, a row in targets.cc.
+// The targets that this build can plan for, one file each. To add one: a file, a line here, a row in
+// targets.cc.
 
 #include "graph/target.h"
 
