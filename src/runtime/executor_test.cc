@@ -92,6 +92,82 @@ TEST(Executor, AnOverflowOnOneRankIsSkippedByAll) {
   EXPECT_LE(greatest_difference(outcome.parameters, expected.parameters), 1e-12);
 }
 
+TEST(Executor, RequestsAreSummedOverTheWorldAndForgotten) {
+  Training training = llama();
+  training.dp = 2;
+  training.tp = 2;
+  training.steps = 3;
+  training.before_step = [](Executor& executor, int step, int rank) {
+    auto* block = executor.input("control.step", step % 2).as<double>() + graph::kOwnRequests;
+    block[static_cast<int>(graph::Request::kStop)] = step == 1 && rank == 3 ? 1 : 0;
+    block[static_cast<int>(graph::Request::kSave)] = step == 1 && rank < 2 ? 1 : 0;
+    block[static_cast<int>(graph::Request::kLeave)] = step == 1 ? 1 : 0;
+  };
+  training.after_step = [](Executor&, State& state, int step, int) {
+    const auto* sums = state.find("control.scalars").as<double>() + graph::kRequestSums;
+    EXPECT_EQ(sums[static_cast<int>(graph::Request::kStop)], step == 1 ? 1 : 0);
+    EXPECT_EQ(sums[static_cast<int>(graph::Request::kSave)], step == 1 ? 2 : 0);
+    EXPECT_EQ(sums[static_cast<int>(graph::Request::kLeave)], step == 1 ? 4 : 0);
+  };
+  EXPECT_EQ(train(training).error, "");
+}
+
+// The detector itself: a plan that forgets to wait is right when everything runs at once, and wrong when
+// asynchronous instructions run as late as it allows.
+void forget_waits(graph::Program& program) {
+  auto code = std::make_shared<graph::StageCode>(*program.code);
+  for (graph::Segment& segment : code->segments)
+    for (graph::Instruction& instruction : segment.instructions) instruction.waits.clear();
+  program.code = code;
+}
+
+TEST(Executor, LazyFindsAReductionThatNobodyWaitsFor) {
+  Training training = llama();
+  training.dp = 2;
+  const Outcome right = train(training);
+  training.change = forget_waits;
+  const Outcome eager = train(training);
+  training.lazy = true;
+  const Outcome lazy = train(training);
+  ASSERT_EQ(right.error + eager.error + lazy.error, "");
+  EXPECT_EQ(eager.losses, right.losses);
+  EXPECT_EQ(lazy.losses[0], right.losses[0]);
+  EXPECT_GT(std::abs(lazy.losses[1] - right.losses[1]), 1e-6);
+}
+
+TEST(Executor, LazyFindsACopyThatNobodyWaitsForByItsPoison) {
+  Training training = llama();
+  training.backends = {"reference", "reference-far"};
+  training.steps = 2;
+  training.change = forget_waits;
+  const Outcome eager = train(training);
+  EXPECT_TRUE(std::isfinite(eager.losses[1]));
+  training.lazy = true;
+  const Outcome lazy = train(training);
+  ASSERT_EQ(eager.error + lazy.error, "");
+  EXPECT_FALSE(std::isfinite(lazy.losses[1]));
+}
+
+TEST(Executor, Bf16AndF32StayCloseToDouble) {
+  Training training = llama();
+  training.learning_rate = 0.001;
+  const Outcome exact = train(training);
+  const std::pair<graph::Precision, double> cases[] = {{graph::Precision::kF32, 1e-5},
+                                                       {graph::Precision::kBF16, 2e-2}};
+  for (const auto& [precision, bound] : cases) {
+    training.precision = precision;
+    training.tp = 1;
+    const Outcome one = train(training);
+    training.tp = 2;
+    const Outcome two = train(training);
+    ASSERT_EQ(exact.error + one.error + two.error, "");
+    for (size_t step = 0; step < exact.losses.size(); ++step) {
+      EXPECT_NEAR(one.losses[step], exact.losses[step], bound);
+      EXPECT_NEAR(two.losses[step], exact.losses[step], bound);
+    }
+  }
+}
+
 TEST(Executor, UnequalMicroBatchesAndMasksSumRight) {
   Training many = llama();
   many.dp = 2;

@@ -82,7 +82,8 @@ class Rank {
   Result<void> run(Outcome& outcome, std::mutex& mutex) {
     const int rank = transport_.rank(), replica = rank / training_.tp;
     const int m = micro_batches_of(training_, replica);
-    const graph::Program program = compile_or_fail(training_, m, graph::Purpose::kTrain);
+    graph::Program program = compile_or_fail(training_, m, graph::Purpose::kTrain);
+    if (training_.change) training_.change(program);
     std::vector<std::unique_ptr<backend::Backend>> owned;
     std::vector<backend::Backend*> backends;
     for (const std::string& name : training_.backends) {

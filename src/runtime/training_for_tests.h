@@ -38,6 +38,8 @@ struct Training {
   bool documents = true;  // cut samples into documents; else each is one
   bool lazy = false, poison = true;
   std::vector<std::string> backends = {"reference"};
+  // Spoils the compiled program.
+  std::function<void(graph::Program&)> change;
   // After the batch of (step, rank) is filled, before it runs: to spoil something.
   std::function<void(Executor&, int step, int rank)> before_step;
   std::function<void(Executor&, State&, int step, int rank)> after_step;
