@@ -1,7 +1,7 @@
 #pragma once
-// The passes of compile(), in the order in which they run; each is a file of its own in passes/ and none includes
-// another. A pass takes the graph of one chunk (or of the whole model, before `stage`) and returns it changed. To add
-// one: a file, a declaration here, a call in compile.cc, and its reason in docs/design.md.
+// The passes of compile(), in the order in which they run; each is a file of its own in passes/ and none
+// includes another. A pass takes the graph of one chunk (or of the whole model, before `stage`) and returns
+// it changed. To add one: a file, a declaration here, a call in compile.cc, and its reason in docs/design.md.
 
 #include <optional>
 
@@ -10,13 +10,14 @@
 
 namespace ingot::graph {
 
-// Data type of every value from one table (passes/precision.cc); parameters are float32 masters (float64 under kF64)
-// and cast where an operation wants less. residual_dtype: of values between blocks, default that of computation.
+// Data type of every value from one table (passes/precision.cc); parameters are float32 masters (float64
+// under kF64) and cast where an operation wants less. residual_dtype: of values between blocks, default that
+// of computation.
 Graph precision_pass(const Graph& forward, Precision precision, std::optional<DType> residual_dtype);
 
-// Placements over tp: stored shapes, conversions as nodes, padding of the vocabulary, Parameter::places, stored and
-// partial. `gradient`: the graph will be differentiated. Errors: sizes that the mesh cannot divide, with the nearest
-// that work; context and expert parallelism.
+// Placements over tp: stored shapes, conversions as nodes, padding of the vocabulary, Parameter::places,
+// stored and partial. `gradient`: the graph will be differentiated. Errors: sizes that the mesh cannot
+// divide, with the nearest that work; context and expert parallelism.
 Result<Graph> partition_pass(const Graph& forward, const Mesh& mesh, bool gradient);
 
 }  // namespace ingot::graph
