@@ -98,7 +98,7 @@ void pack_interleaved(const uint16_t* x, int64_t stride, int64_t rows, int64_t p
 
 // 2^t: minimax polynomial of degree 4 on [-1/2, 1/2], relative error 3e-6: P is bf16. 0 for t <= -200.
 INGOT_INLINE F32x16 power_of_two(F32x16 t) {
-  t = maximum(t, set_f32(-200.0F));
+  t = maximum(set_f32(-200.0F), t);  // in this order NaN stays NaN
   const F32x16 whole = _mm512_roundscale_ps(t, 8);
   const F32x16 f = subtract(t, whole);
   F32x16 r = set_f32(9.570101908e-3F);

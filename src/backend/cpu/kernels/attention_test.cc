@@ -237,6 +237,33 @@ TEST(AttentionTest, SideBySideTensorsAreReadAndWrittenByStride) {
   EXPECT_TRUE(run(true) == run(false));
 }
 
+// A NaN must reach the gradients' norm, where the step is skipped, and may not end as a small probability.
+TEST(AttentionTest, NanOfAQueryOrKeyIsSeenByItsReaders) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const AttentionShape s{1, 40, 1, 1, 16};
+    TestTensor q = random_tensor(dtype, {1, 40, 16}, 1), k = random_tensor(dtype, {1, 40, 16}, 2);
+    const TestTensor v = random_tensor(dtype, {1, 40, 16}, 3);
+    k.set(20 * 16 + 3, std::nan(""));
+    q.set(5 * 16 + 1, std::nan(""));
+    testing::for_each_cpu([&](const Cpu& cpu) {
+      TestTensor o(dtype, {1, 40, 16}), lse(DType::kF32, {1, 40, 1});
+      TestTensor workspace = workspace_of(attention_forward_workspace_bytes(dtype, s, cpu.pool.threads()));
+      attention_forward(cpu, {.shape = s,
+                              .scale = 0.25F,
+                              .q = q.view(),
+                              .k = k.view(),
+                              .v = v.view(),
+                              .position = {},
+                              .doc_start = {},
+                              .o = o.view(),
+                              .lse = lse.view(),
+                              .workspace = as_workspace(workspace)});
+      for (int64_t t = 0; t < 40; ++t) EXPECT_EQ(std::isnan(o.at(t * 16)), t == 5 || t >= 20) << t;
+      return lse.bits();
+    });
+  }
+}
+
 // Tokens one by one through the cache equal attention over the whole sequence.
 TEST(CachedAttentionTest, EqualsAttentionOverTheSequence) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {

@@ -65,6 +65,25 @@ TEST(ActivationTest, EqualsTheFormula) {
   }
 }
 
+TEST(ActivationTest, NanStaysNan) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    TestTensor x = random_tensor(dtype, {40}, 1);
+    for (const int64_t i : {0, 17, 39}) x.set(i, std::nan(""));
+    for (const Activation kind : {Activation::kGeluTanh, Activation::kGeluErf, Activation::kSilu}) {
+      testing::for_each_cpu([&](const Cpu& cpu) {
+        TestTensor y(dtype, {40}), dx(dtype, {40});
+        activation_forward(cpu, kind, x.view(), y.view());
+        activation_backward(cpu, kind, x.view(), x.view(), dx.view());
+        for (int64_t i = 0; i < 40; ++i) {
+          EXPECT_EQ(std::isnan(y.at(i)), std::isnan(x.at(i))) << i;
+          EXPECT_EQ(std::isnan(dx.at(i)), std::isnan(x.at(i))) << i;
+        }
+        return y.bits();
+      });
+    }
+  }
+}
+
 TEST(ActivationTest, SwigluEqualsTheFormula) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     const tensor::Shape shape{3, 77};

@@ -114,5 +114,30 @@ TEST(HeadTest, EqualsALoop) {
   }
 }
 
+// One bad logit that is nobody's label still shows in the loss.
+TEST(HeadTest, NanOfOneWeightShowsInTheLoss) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const TestTensor x = random_tensor(dtype, {3, 8}, 1);
+    TestTensor w = random_tensor(dtype, {70, 8}, 2), labels(DType::kI32, {3});
+    w.set(50 * 8 + 2, std::nan(""));
+    testing::for_each_cpu([&](const Cpu& cpu) {
+      TestTensor forward(DType::kU8, {packed_weight_bytes(dtype, WeightUse::kForward, 70, 8)});
+      TestTensor workspace = workspace_of(head_workspace_bytes(dtype, 3, 8, 70, false));
+      pack_weight(cpu, {w.view(), dtype, as_workspace(forward), {}});
+      const HeadResult result = head_cross_entropy(cpu, {.x = x.view(),
+                                                         .vocabulary = 70,
+                                                         .forward = as_workspace(forward),
+                                                         .backward = {},
+                                                         .labels = labels.view(),
+                                                         .mask = {},
+                                                         .dx = {},
+                                                         .dw = {},
+                                                         .workspace = as_workspace(workspace)});
+      EXPECT_TRUE(std::isnan(result.loss_sum));
+      return std::string();
+    });
+  }
+}
+
 }  // namespace
 }  // namespace ingot::backend::cpu

@@ -3,7 +3,10 @@
 // section 9, and the loop over instruction sets and thread counts that every kernel's test runs in.
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -20,16 +23,36 @@ using tensor::DType;
 using tensor::Shape;
 using tensor::TensorView;
 
-// Owned memory with 64 guard bytes before and after, which guards_hold() looks at.
+// Owned memory, 64-byte aligned, that ends at most 63 bytes before a page that cannot be read. The bytes
+// around it up to there are guards, which guards_hold() looks at.
 class TestTensor {
  public:
   TestTensor(DType dtype, Shape shape) : bytes_(shape.elements() * tensor::size_of(dtype)) {
-    memory_.resize(static_cast<size_t>(bytes_ + 4 * kGuard), kGuardByte);
-    const auto base = reinterpret_cast<uintptr_t>(memory_.data()) + kGuard;
-    begin_ = static_cast<int64_t>((base + 63) / 64 * 64 - reinterpret_cast<uintptr_t>(memory_.data()));
-    view_ = {memory_.data() + begin_, dtype, shape};
+    const int64_t page = sysconf(_SC_PAGESIZE), aligned = tensor::align_up(bytes_);
+    mapped_ = tensor::align_up(aligned + kGuard, page);
+    void* mapping = mmap(nullptr, static_cast<size_t>(mapped_ + page), PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    INGOT_CHECK(mapping != MAP_FAILED, "no memory for {} bytes", bytes_);
+    memory_ = static_cast<unsigned char*>(mapping);
+    INGOT_CHECK(mprotect(memory_ + mapped_, static_cast<size_t>(page), PROT_NONE) == 0, "no guard page");
+    begin_ = mapped_ - aligned;
+    std::memset(memory_, kGuardByte, static_cast<size_t>(mapped_));
+    view_ = {memory_ + begin_, dtype, shape};
+    fill_bytes(0);
   }
-  TestTensor(TestTensor&&) = default;
+  TestTensor(TestTensor&& other) noexcept
+      : bytes_(other.bytes_),
+        mapped_(other.mapped_),
+        begin_(other.begin_),
+        memory_(other.memory_),
+        view_(other.view_) {
+    other.memory_ = nullptr;
+  }
+  TestTensor(const TestTensor&) = delete;
+  TestTensor& operator=(const TestTensor&) = delete;
+  ~TestTensor() {
+    if (memory_ != nullptr) munmap(memory_, static_cast<size_t>(mapped_ + sysconf(_SC_PAGESIZE)));
+  }
 
   const TensorView& view() const { return view_; }
   int64_t size() const { return view_.elements(); }
@@ -71,9 +94,9 @@ class TestTensor {
   void fill_bytes(unsigned char byte) { std::memset(view_.data, byte, static_cast<size_t>(bytes_)); }
   std::string bits() const { return {view_.as<char>(), static_cast<size_t>(bytes_)}; }
   bool guards_hold() const {
-    for (int64_t i = 0; i < static_cast<int64_t>(memory_.size()); ++i) {
+    for (int64_t i = std::max<int64_t>(0, begin_ - kGuard); i < mapped_; ++i) {
       const bool inside = i >= begin_ && i < begin_ + bytes_;
-      if (!inside && memory_[static_cast<size_t>(i)] != kGuardByte) return false;
+      if (!inside && memory_[i] != kGuardByte) return false;
     }
     return true;
   }
@@ -81,8 +104,8 @@ class TestTensor {
  private:
   static constexpr int64_t kGuard = 64;
   static constexpr unsigned char kGuardByte = 0xa5;
-  int64_t bytes_, begin_ = 0;
-  std::vector<unsigned char> memory_;
+  int64_t bytes_, mapped_ = 0, begin_ = 0;
+  unsigned char* memory_ = nullptr;
   TensorView view_;
 };
 

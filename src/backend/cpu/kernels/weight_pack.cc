@@ -6,6 +6,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "backend/cpu/kernels/bf16-inl.h"
 #include "backend/cpu/kernels/linear.h"
@@ -35,12 +36,14 @@ void pack_rows(const From* w, int64_t rows, int64_t reduction, int64_t first, To
     const int64_t count = std::min(kChunk, reduction - k);
     const int64_t padded = (count + kPairs<To> - 1) / kPairs<To> * kPairs<To>;
     if (valid < kPanelColumns || padded != count) std::fill(block, block + kPanelColumns * kChunk, To{});
-    for (int64_t r = 0; r < valid; ++r)
+    for (int64_t r = 0; r < valid; ++r) {
       convert_row(w + (first + r) * reduction + k, count, block + r * kChunk);
+    }
+    // A pair of bf16 and an f32 are both 32 bits: the transposition is one of words.
     for (int64_t p = 0; p < padded; p += kPairs<To>) {
       To* to = out + (k + p) * kPanelColumns;
       for (int64_t r = 0; r < kPanelColumns; ++r) {
-        for (int64_t s = 0; s < kPairs<To>; ++s) to[r * kPairs<To> + s] = block[r * kChunk + p + s];
+        std::memcpy(to + r * kPairs<To>, block + r * kChunk + p, sizeof(uint32_t));
       }
     }
   }
