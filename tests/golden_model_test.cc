@@ -86,6 +86,7 @@ class Step {
     graph::CompileOptions options;
     options.purpose = purpose;
     options.precision = test.precision;
+    options.threads = pool_.threads();
     options.targets = {&backend_->target()};
     program_ = graph::compile(model::build_graph(spec, shape).value(), options).value();
     runtime::ExecutorOptions how;
