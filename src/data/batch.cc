@@ -57,7 +57,10 @@ BatchFiller::BatchFiller(const TokenStream& stream, Sampler order, int64_t seq_l
       order_(order),
       seq_len_(seq_len),
       row_(static_cast<size_t>(seq_len + 1)),
-      starts_(static_cast<size_t>(seq_len)) {
+      starts_(static_cast<size_t>(seq_len)),
+      positions_(static_cast<size_t>(seq_len)),
+      ones_(static_cast<size_t>(seq_len), 1.0f) {
+  std::iota(positions_.begin(), positions_.end(), 0);
   INGOT_CHECK(order.samples() <= stream.samples(seq_len), "an order of {} samples over a stream of {}",
               order.samples(), stream.samples(seq_len));
 }
@@ -110,15 +113,16 @@ Result<void> BatchFiller::fill(const BatchRequest& request, const BatchView& bat
     const auto doc_start = row_of(batch.doc_start, r, seq_len_);
     const auto loss_mask = row_of(batch.loss_mask, r, seq_len_);
     if (!batch.sample.empty()) batch.sample[static_cast<size_t>(r)] = request.first_sample + r;
-    std::iota(position.begin(), position.end(), 0);
-    std::fill(loss_mask.begin(), loss_mask.end(), real ? 1.0f : 0.0f);
+    std::copy(positions_.begin(), positions_.end(), position.begin());
     std::fill(doc_start.begin(), doc_start.end(), 0);
     if (!real) {
+      std::fill(loss_mask.begin(), loss_mask.end(), 0.0f);
       std::fill(tokens.begin(), tokens.end(), 0);
       std::fill(labels.begin(), labels.end(), 0);
       continue;
     }
     INGOT_TRY(const int64_t element, read_sample(request.first_sample + r, request.on_corrupt));
+    std::copy(ones_.begin(), ones_.end(), loss_mask.begin());
     std::copy(row_.begin(), row_.begin() + seq_len, tokens.begin());
     if (!labels.empty()) std::copy(row_.begin() + 1, row_.end(), labels.begin());
     if (request.document_mask && !doc_start.empty()) fill_document_starts(element, doc_start);

@@ -78,8 +78,10 @@ class BatchFiller {
   const TokenStream& stream_;
   Sampler order_;
   int64_t seq_len_;
-  std::vector<int32_t> row_;     // [T + 1]
-  std::vector<int64_t> starts_;  // [T]
+  std::vector<int32_t> row_;        // [T + 1]
+  std::vector<int64_t> starts_;     // [T]
+  std::vector<int32_t> positions_;  // [T] the same for every row, as are the masks
+  std::vector<float> ones_;         // [T]
   std::vector<Substitution> substitutions_;
 };
 
