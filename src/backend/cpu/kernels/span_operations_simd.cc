@@ -64,7 +64,7 @@ double sum_squares_typed(const T* x, int64_t begin, int64_t end) {
   const hn::Rebind<float, hn::ScalableTag<double>> half;
   const auto step = static_cast<int64_t>(hn::Lanes(dd));
   auto even = hn::Zero(dd), odd = hn::Zero(dd);
-  HWY_ALIGN float buffer[2 * HWY_LANES(float)];
+  HWY_ALIGN float buffer[2 * HWY_LANES(float)] = {};
   int64_t i = begin;
   for (; i + 2 * step <= end; i += 2 * step) {
     const float* from = buffer;
