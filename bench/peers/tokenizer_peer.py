@@ -48,7 +48,8 @@ def theirs(codec, parts):
 
 def ours(binary, vocabulary, path):
     command = [binary, '--vocab', vocabulary, '--file', path, '--repeat', '2']
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return json.loads(output.splitlines()[-1])
 
 
 def main():

@@ -58,15 +58,28 @@ struct LongEntry {
 };
 static_assert(sizeof(ShortEntry) == 32 && sizeof(LongEntry) == 96);
 
-ShortKey short_key(const char* p, size_t n, const char* text_end) {
+// Keeps the first n bytes of the two words of a key.
+struct KeyMask {
+  uint64_t low;
+  uint64_t high;
+};
+constexpr std::array<KeyMask, kShortKeyBytes + 1> make_key_masks() {
+  std::array<KeyMask, kShortKeyBytes + 1> masks{};
+  for (size_t n = 0; n < masks.size(); ++n) {
+    masks[n].low = n >= 8 ? ~uint64_t{0} : (uint64_t{1} << 8 * n) - 1;
+    masks[n].high = n <= 8 ? 0 : (uint64_t{1} << 8 * (n - 8)) - 1;
+  }
+  return masks;
+}
+constexpr auto kKeyMasks = make_key_masks();
+
+// Lengths vary from piece to piece, so a branch on them would often be predicted wrongly.
+inline ShortKey short_key(const char* p, size_t n, const char* text_end) {
   static_assert(std::endian::native == std::endian::little);
   ShortKey key{0, 0};
   if (text_end - p >= 16) [[likely]] {
-    const auto low_bytes = [](uint64_t value, size_t bytes) {
-      return bytes >= 8 ? value : value & ((uint64_t{1} << 8 * bytes) - 1);
-    };
-    key.low = low_bytes(load64(p), n);
-    if (n > 8) key.high = low_bytes(load64(p + 8), n - 8);
+    key.low = load64(p) & kKeyMasks[n].low;
+    key.high = load64(p + 8) & kKeyMasks[n].high;
   } else {
     std::memcpy(&key, p, n);
   }
@@ -75,7 +88,7 @@ ShortKey short_key(const char* p, size_t n, const char* text_end) {
 }
 
 // Slots come in pairs that share a cache line.
-size_t short_slot(const ShortKey& key) {
+inline size_t short_slot(const ShortKey& key) {
   const uint64_t hash = (key.low ^ std::rotl(key.high * 0x9e3779b97f4a7c15, 29)) * 0xd6e8feb86659fd93;
   return hash >> (64 - kShortBits) & ~size_t{1};
 }
@@ -126,23 +139,27 @@ BpeModel::BpeModel(std::vector<std::string> tokens, std::vector<Merge> merges, b
       tables_(all_byte_ids(tokens_), merges_),
       borders_(tokens_) {
   if (!whole_pieces_) return;
-  whole_table_.assign(std::bit_ceil(tokens_.size() * 2 + 2), kNoToken);
+  whole_table_.assign(std::bit_ceil(tokens_.size() * 2 + 2), kFreeSlot);
   const size_t mask = whole_table_.size() - 1;
   for (uint32_t id = 0; id < tokens_.size(); ++id) {
     const std::string& token = tokens_[id];
     if (token.empty()) continue;
     longest_ = std::max(longest_, token.size());
-    size_t i = hash_bytes(token.data(), token.size()) & mask;
-    while (whole_table_[i] != kNoToken) i = (i + 1) & mask;
-    whole_table_[i] = id;
+    const uint64_t hash = hash_bytes(token.data(), token.size());
+    size_t i = hash & mask;
+    while (whole_table_[i] != kFreeSlot) i = (i + 1) & mask;
+    whole_table_[i] = (hash & kTagMask) | id;
   }
 }
 
 uint32_t BpeModel::find_whole(const char* p, size_t n) const {
   const size_t mask = whole_table_.size() - 1;
-  for (size_t i = hash_bytes(p, n) & mask;; i = (i + 1) & mask) {
-    const uint32_t id = whole_table_[i];
-    if (id == kNoToken) return id;
+  const uint64_t hash = hash_bytes(p, n);
+  for (size_t i = hash & mask;; i = (i + 1) & mask) {
+    const uint64_t slot = whole_table_[i];
+    if (slot == kFreeSlot) return kNoToken;
+    if ((slot ^ hash) & kTagMask) continue;
+    const uint32_t id = static_cast<uint32_t>(slot);
     if (tokens_[id].size() == n && std::memcmp(tokens_[id].data(), p, n) == 0) return id;
   }
 }
@@ -166,7 +183,9 @@ struct BpePieceEncoder::State {
   explicit State(const BpeModel& bpe)
       : model(bpe),
         short_cache(zeroed_huge_pages<ShortEntry>(size_t{1} << kShortBits)),
-        long_cache(zeroed_huge_pages<LongEntry>(size_t{1} << kLongBits)) {}
+        long_cache(zeroed_huge_pages<LongEntry>(size_t{1} << kLongBits)) {
+    seed();
+  }
 
   const BpeModel& model;
   std::unique_ptr<ShortEntry[], Free> short_cache;
@@ -184,23 +203,46 @@ struct BpePieceEncoder::State {
   }
 
   uint32_t* encode_short(const ShortKey& key, size_t slot, const char* p, size_t n, uint32_t* out) {
+    const ShortEntry* entries = &short_cache[slot];
+    const auto differs = [&](const ShortEntry& entry) {
+      return (entry.key.low ^ key.low) | (entry.key.high ^ key.high);
+    };
+    const ShortEntry& entry = entries[differs(entries[0]) == 0 ? 0 : 1];
+    if (differs(entry) != 0) [[unlikely]]
+      return miss_short(key, slot, p, n, out);
+    const uint32_t count = entry.ids[0] >> kCountShift;
+    std::memcpy(out, entry.ids.data(), sizeof entry.ids);
+    *out &= kIdMask;
+    return out + count;
+  }
+
+  void remember(const ShortKey& key, size_t slot, std::span<const uint32_t> ids) {
     ShortEntry* entries = &short_cache[slot];
-    for (int way = 0; way < 2; ++way) {
-      if (entries[way].key == key) {
-        const uint32_t count = entries[way].ids[0] >> kCountShift;
-        std::memcpy(out, entries[way].ids.data(), sizeof entries[way].ids);
-        *out &= kIdMask;
-        return out + count;
-      }
-    }
-    uint32_t* end = model.encode_piece(p, n, out, scratch);
-    const size_t count = static_cast<size_t>(end - out);
-    if (count > kShortIds) return end;
     entries[1] = entries[0];
     entries[0].key = key;
-    std::copy(out, end, entries[0].ids.begin());
-    entries[0].ids[0] |= static_cast<uint32_t>(count) << kCountShift;
+    std::copy(ids.begin(), ids.end(), entries[0].ids.begin());
+    entries[0].ids[0] |= static_cast<uint32_t>(ids.size()) << kCountShift;
+  }
+
+  [[gnu::noinline]] uint32_t* miss_short(const ShortKey& key, size_t slot, const char* p, size_t n,
+                                         uint32_t* out) {
+    uint32_t* end = model.encode_piece(p, n, out, scratch);
+    const size_t count = static_cast<size_t>(end - out);
+    if (count <= kShortIds) remember(key, slot, {out, count});
     return end;
+  }
+
+  // Words that are one token are known from the start; of those that share a place the more frequent stay.
+  void seed() {
+    if (!model.whole_pieces()) return;
+    const auto& tokens = model.tokens();
+    for (size_t i = std::min(tokens.size(), size_t{1} << (kShortBits - 1)); i > 0; --i) {
+      const std::string& token = tokens[i - 1];
+      if (token.empty() || token.size() > kShortKeyBytes) continue;
+      const ShortKey key = short_key(token.data(), token.size(), token.data() + token.size());
+      const uint32_t id = static_cast<uint32_t>(i - 1);
+      remember(key, short_slot(key), {&id, 1});
+    }
   }
 
   uint32_t* encode_long(const char* p, size_t n, uint32_t* out) {
@@ -247,6 +289,7 @@ void BpePieceEncoder::encode(const char* begin, std::span<const char* const> end
                              std::vector<int32_t>& out) {
   State& s = *state_;
   constexpr uint8_t kWideLead = 0xe0;
+  constexpr size_t kNotShort = ~size_t{0};
   // A cache hit writes all of an entry's ids, of which the last may be past the piece's own.
   constexpr size_t kSlack = kLongIds;
   for (size_t first = 0; first < ends.size(); first += kBatch) {
@@ -254,7 +297,10 @@ void BpePieceEncoder::encode(const char* begin, std::span<const char* const> end
     const char* p = begin;
     for (size_t i = 0; i < batch.size(); p = batch[i++]) {
       const size_t n = static_cast<size_t>(batch[i] - p);
-      if (n > kShortKeyBytes) continue;
+      if (n > kShortKeyBytes || (n > 3 && static_cast<uint8_t>(*p) >= kWideLead)) [[unlikely]] {
+        s.slots[i] = kNotShort;
+        continue;
+      }
       s.keys[i] = short_key(p, n, text_end);
       s.slots[i] = short_slot(s.keys[i]);
       __builtin_prefetch(&s.short_cache[s.slots[i]]);
@@ -263,10 +309,10 @@ void BpePieceEncoder::encode(const char* begin, std::span<const char* const> end
     p = begin;
     for (size_t i = 0; i < batch.size(); p = batch[i++]) {
       const size_t n = static_cast<size_t>(batch[i] - p);
-      if (n > 3 && static_cast<uint8_t>(*p) >= kWideLead) {
-        at = s.encode_wide(p, batch[i], text_end, at);
-      } else if (n <= kShortKeyBytes) {
+      if (s.slots[i] != kNotShort) [[likely]] {
         at = s.encode_short(s.keys[i], s.slots[i], p, n, at);
+      } else if (static_cast<uint8_t>(*p) >= kWideLead) {
+        at = s.encode_wide(p, batch[i], text_end, at);
       } else {
         at = s.encode_long(p, n, at);
       }

@@ -2,6 +2,7 @@
 // Encodes pieces of text with a byte-pair model, remembering the ids of recent pieces. One object per thread;
 // the caches are per thread and change no id. Not the cutting into pieces (scanner.h, split_pattern.h).
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -35,6 +36,8 @@ class BpeModel {
 
  private:
   static constexpr uint32_t kNoToken = 0xffffffff;
+  static constexpr uint64_t kFreeSlot = ~uint64_t{0};
+  static constexpr uint64_t kTagMask = ~uint64_t{0} << 32;
   uint32_t find_whole(const char* p, size_t n) const;
 
   std::vector<std::string> tokens_;
@@ -42,7 +45,7 @@ class BpeModel {
   bool whole_pieces_;
   MergeTables tables_;
   BorderFilter borders_;
-  std::vector<uint32_t> whole_table_;  // open addressing: ids by hash of their bytes
+  std::vector<uint64_t> whole_table_;  // open addressing: upper half of the hash of the bytes, and the id
   size_t longest_ = 0;
 };
 

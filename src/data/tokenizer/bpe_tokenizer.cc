@@ -187,8 +187,9 @@ Result<std::unique_ptr<Tokenizer>> make_bpe_tokenizer(BpeDefinition definition) 
         fmt::format("the vocabulary has {} ids; the limit is {}", vocab_size, PairTable::kMaxSymbols - 1));
   }
   definition.tokens.resize(vocab_size);
-  for (const AddedToken& token : definition.added) definition.tokens[token.id] = token.content;
+  // Before the added tokens have their bytes: a whole piece that looks like one is plain text.
   BpeShared shared{BpeModel(definition.tokens, definition.merges, definition.whole_pieces)};
+  for (const AddedToken& token : definition.added) definition.tokens[token.id] = token.content;
   if (definition.pattern) {
     shared.scan = scan_function(*definition.pattern);
   } else {

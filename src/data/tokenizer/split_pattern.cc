@@ -133,12 +133,12 @@ Result<std::vector<bool>> newer_than_pcre2() {
 struct SplitPattern::State {
   std::vector<Code> stages;
   std::vector<std::string> expressions;
-  std::vector<bool> newer;  // by code point
+  const std::vector<bool>* newer = nullptr;  // by code point
 
   // What stands for the character in the subject; 0 for itself.
   uint32_t stand_in(DecodedChar c, char byte) const {
     if (c.code == kInvalidChar) return kInvalidByteBase + static_cast<uint8_t>(byte);
-    if (c.code < 0x80 || !newer[c.code]) return 0;
+    if (c.code < 0x80 || !(*newer)[c.code]) return 0;
     for (const Representative& row : kRepresentatives) {
       if (row.cls == CharClasses::get().of(c.code)) return row.code;
     }
@@ -154,7 +154,9 @@ Result<std::unique_ptr<SplitPattern>> SplitPattern::compile(std::span<const std:
   INGOT_CHECK(expressions.size() == dialects.size(), "{} expressions, {} dialects", expressions.size(),
               dialects.size());
   std::unique_ptr<SplitPattern> result(new SplitPattern);
-  INGOT_TRY(result->state_->newer, newer_than_pcre2());
+  static const Result<std::vector<bool>> newer = newer_than_pcre2();  // constant, and slow to find
+  if (!newer) return newer.error();
+  result->state_->newer = &newer.value();
   for (size_t i = 0; i < expressions.size(); ++i) {
     INGOT_TRY(Code code, compile_one(expressions[i], dialects[i]));
     result->state_->stages.push_back(std::move(code));
