@@ -38,12 +38,12 @@ class CharacterEncoder final : public Encoder {
         if (c.code == kInvalidChar) {
           return invalid(
               fmt::format("byte {} of the text, 0x{:02x}, is not UTF-8, which a character tokenizer needs; "
-                          "use the tokenizer “bytes” or a BPE",
+                          "use the tokenizer 'bytes' or a BPE",
                           at, static_cast<uint8_t>(*p)));
         }
         return invalid(
-            fmt::format("the character “{}” (U+{:04X}) at byte {} of the text is not in the vocabulary; "
-                        "build the vocabulary from text that has it, or use the tokenizer “bytes” or a BPE",
+            fmt::format("the character '{}' (U+{:04X}) at byte {} of the text is not in the vocabulary; "
+                        "build the vocabulary from text that has it, or use the tokenizer 'bytes' or a BPE",
                         std::string_view(p, c.bytes), c.code, at));
       }
       out.push_back(id);
@@ -126,7 +126,7 @@ Result<void> CharacterVocabulary::add(std::string_view text) {
     if (c.code == kInvalidChar) {
       return invalid(
           fmt::format("byte {} of the text, 0x{:02x}, is not UTF-8, which a character tokenizer needs; use "
-                      "the tokenizer “bytes” or a BPE",
+                      "the tokenizer 'bytes' or a BPE",
                       p - text.data(), static_cast<uint8_t>(*p)));
     }
     seen_[c.code] = true;

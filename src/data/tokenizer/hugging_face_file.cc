@@ -176,7 +176,7 @@ Result<void> Reader::read_added_tokens(dom::element root) {
     for (const std::string_view key : {"single_word", "lstrip", "rstrip"}) {
       if (!special && flag_of(entry, key, false)) {
         return refuse(
-            fmt::format("the added token “{}” has {}, which is not supported", shown(content), key));
+            fmt::format("the added token '{}' has {}, which is not supported", shown(content), key));
       }
     }
     if (content.empty()) return damaged(fmt::format("added_tokens[{}] is empty", index));
@@ -188,7 +188,7 @@ Result<void> Reader::read_added_tokens(dom::element root) {
   std::sort(by_id.begin(), by_id.end(), [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
   for (size_t i = 1; i < by_id.size(); ++i) {
     if (by_id[i].id != by_id[i - 1].id) continue;
-    return damaged(fmt::format("the added tokens “{}” and “{}” both have the id {}",
+    return damaged(fmt::format("the added tokens '{}' and '{}' both have the id {}",
                                shown(by_id[i - 1].content), shown(by_id[i].content), by_id[i].id));
   }
   return {};
@@ -203,17 +203,17 @@ Result<void> Reader::read_vocab(dom::element model) {
   for (const auto [spelling, value] : vocab) {
     uint64_t id = 0;
     if (value.get(id) != simdjson::SUCCESS || id >= PairTable::kMaxSymbols) {
-      return damaged(fmt::format("the token “{}” of model.vocab has no id below {}", shown(spelling),
+      return damaged(fmt::format("the token '{}' of model.vocab has no id below {}", shown(spelling),
                                  PairTable::kMaxSymbols));
     }
     if (spelling.empty()) return damaged(fmt::format("the token of id {} is empty", id));
     if (spelling_of.size() <= id) spelling_of.resize(id + 1);
     if (!spelling_of[id].empty()) {
-      return damaged(fmt::format("the tokens “{}” and “{}” both have the id {}", shown(spelling_of[id]),
+      return damaged(fmt::format("the tokens '{}' and '{}' both have the id {}", shown(spelling_of[id]),
                                  shown(spelling), id));
     }
     if (!id_of_.try_emplace(spelling, static_cast<uint32_t>(id)).second) {
-      return damaged(fmt::format("the token “{}” is twice in model.vocab", shown(spelling)));
+      return damaged(fmt::format("the token '{}' is twice in model.vocab", shown(spelling)));
     }
     spelling_of[id] = spelling;
   }
@@ -225,12 +225,12 @@ Result<void> Reader::read_vocab(dom::element model) {
     auto bytes = from_byte_alphabet(spelling_of[id]);
     if (!bytes) {
       return refuse(
-          fmt::format("the token “{}” of id {} is not spelled in the byte alphabet; this is not a byte-level "
+          fmt::format("the token '{}' of id {} is not spelled in the byte alphabet; this is not a byte-level "
                       "vocabulary",
                       shown(spelling_of[id]), id));
     }
     if (other != added.end() && other->second != *bytes) {
-      return damaged(fmt::format("the id {} is “{}” in added_tokens and “{}” in model.vocab", id,
+      return damaged(fmt::format("the id {} is '{}' in added_tokens and '{}' in model.vocab", id,
                                  shown(other->second), shown(spelling_of[id])));
     }
     definition_.tokens[id] = *std::move(bytes);
@@ -246,7 +246,7 @@ Result<std::pair<std::string_view, std::string_view>> Reader::read_merge(dom::el
     if (space != std::string_view::npos && joined.find(' ', space + 1) == std::string_view::npos) {
       return std::pair(joined.substr(0, space), joined.substr(space + 1));
     }
-    return damaged(fmt::format("model.merges[{}] “{}” is not two tokens and a space", index, shown(joined)));
+    return damaged(fmt::format("model.merges[{}] '{}' is not two tokens and a space", index, shown(joined)));
   }
   dom::array pair;
   std::string_view left, right;
@@ -273,14 +273,14 @@ Result<void> Reader::read_merges(dom::element model) {
     for (const auto& [text, id] : wanted) {
       const auto found = id_of_.find(text);
       if (found == id_of_.end()) {
-        return damaged(fmt::format("model.merges[{}] needs the token “{}”, which model.vocab does not have",
+        return damaged(fmt::format("model.merges[{}] needs the token '{}', which model.vocab does not have",
                                    index, shown(text)));
       }
       *id = found->second;
     }
     const auto [first, is_new] = index_of.try_emplace(uint64_t{merge.left} << 32 | merge.right, index);
     if (!is_new) {
-      return damaged(fmt::format("model.merges[{}] repeats model.merges[{}], “{} {}”", index, first->second,
+      return damaged(fmt::format("model.merges[{}] repeats model.merges[{}], '{} {}'", index, first->second,
                                  shown(pair.first), shown(pair.second)));
     }
     definition_.merges.push_back(merge);

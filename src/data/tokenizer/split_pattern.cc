@@ -85,7 +85,7 @@ bool has_ambiguous_count(std::string_view expression) {
 Result<Code> compile_one(const std::string& expression, ExpressionDialect dialect) {
   if (dialect == ExpressionDialect::kHuggingFace && has_ambiguous_count(expression)) {
     return invalid(
-        fmt::format("the pattern “{}” holds a count followed by +, which engines read differently; "
+        fmt::format("the pattern '{}' holds a count followed by +, which engines read differently; "
                     "write the count without the +",
                     expression));
   }
@@ -101,7 +101,7 @@ Result<Code> compile_one(const std::string& expression, ExpressionDialect dialec
   size_t at = 0;
   Code code(pcre2_compile(as_pcre2(source.data()), source.size(), options, &error, &at, nullptr));
   if (!code) {
-    return invalid(fmt::format("the pattern “{}” cannot be compiled: {} at byte {}", expression,
+    return invalid(fmt::format("the pattern '{}' cannot be compiled: {} at byte {}", expression,
                                pcre2_message(error), at));
   }
   pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);  // without a JIT the interpreter matches the same text
@@ -236,7 +236,7 @@ Result<void> SplitMatcher::State::split_piece(size_t stage, std::string_view sub
     if (found == PCRE2_ERROR_NOMATCH) break;
     if (found < 0) {
       return invalid(
-          fmt::format("the pattern “{}” failed {} bytes into a text of {}: {}; a pattern with less "
+          fmt::format("the pattern '{}' failed {} bytes into a text of {}: {}; a pattern with less "
                       "backtracking, or shorter documents, would work",
                       pattern.expressions[stage], begin + from, subject.size(), pcre2_message(found)));
     }

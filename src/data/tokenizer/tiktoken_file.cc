@@ -72,14 +72,14 @@ Result<Line> parse_line(std::string_view text, const std::string& place, size_t 
   if (space == std::string_view::npos) return bad_line(place, number, "there is no rank after the token");
   if (!decode_base64(text.substr(0, space), line.bytes)) {
     return bad_line(place, number,
-                    fmt::format("“{}” is not base64", text.substr(0, std::min<size_t>(space, 40))));
+                    fmt::format("'{}' is not base64", text.substr(0, std::min<size_t>(space, 40))));
   }
   const char* const begin = text.data() + space + 1;
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(begin, end, line.rank);
   if (error != std::errc() || stop != end) {
     return bad_line(place, number,
-                    fmt::format("“{}” is not a rank", std::string_view(begin, end).substr(0, 40)));
+                    fmt::format("'{}' is not a rank", std::string_view(begin, end).substr(0, 40)));
   }
   if (line.rank >= PairTable::kMaxSymbols) {
     return bad_line(place, number,
@@ -99,7 +99,7 @@ Result<std::unique_ptr<Tokenizer>> parse_tiktoken(std::string_view file, std::st
     for (const PatternRow& row : patterns())
       known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
     return invalid(
-        fmt::format("{}: “{}” is not a pattern; a .tiktoken file needs one of {}", place, pattern, known));
+        fmt::format("{}: '{}' is not a pattern; a .tiktoken file needs one of {}", place, pattern, known));
   }
   std::unordered_map<std::string, size_t> line_of;
   size_t number = 0;

@@ -24,7 +24,7 @@ Result<std::string> pattern_of_file(const std::string& path) {
   stem = stem.substr(0, stem.find('.'));
   if (pattern_by_name(stem)) return std::string(stem);
   return invalid(fmt::format(
-      "{}: a .tiktoken file does not say how text is cut before merging, and the name “{}” is not "
+      "{}: a .tiktoken file does not say how text is cut before merging, and the name '{}' is not "
       "one that is known (gpt2, r50k_base, p50k_base, cl100k_base, o200k_base); name the pattern",
       path, stem));
 }
@@ -62,12 +62,12 @@ Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& path_or_nam
   const bool there = path_exists(path_or_name);
   if (!there && (path_or_name == "chars" || path_or_name == "characters")) {
     return invalid(
-        "the tokenizer “chars” is built from a corpus and cannot be loaded by name; name the tokenizer.json "
+        "the tokenizer 'chars' is built from a corpus and cannot be loaded by name; name the tokenizer.json "
         "that was written with the data set");
   }
   if (!there) {
     return not_found(
-        fmt::format("there is no tokenizer “{}”: it is neither “bytes” nor a file or folder", path_or_name));
+        fmt::format("there is no tokenizer '{}': it is neither 'bytes' nor a file or folder", path_or_name));
   }
   const std::string path = is_directory(path_or_name) ? path_or_name + "/tokenizer.json" : path_or_name;
   INGOT_TRY(std::unique_ptr<Tokenizer> tokenizer, load_file(path, options));

@@ -38,7 +38,7 @@ Result<Pattern> training_pattern(const std::string& name) {
   const auto pattern = pattern_by_name(name);
   if (pattern && *pattern != Pattern::kCl100k) return *pattern;
   return invalid(
-      fmt::format("“{}” is not a pattern to train with; the choices are llama3, gpt2, qwen2, o200k{}", name,
+      fmt::format("'{}' is not a pattern to train with; the choices are llama3, gpt2, qwen2, o200k{}", name,
                   pattern ? " (cl100k cuts whitespace at the end of a text differently, llama3 is the "
                             "same pattern without that)"
                           : ""));
