@@ -78,6 +78,7 @@ Result<Arguments> parse_arguments(const Verb& verb, const std::vector<std::strin
     } else {
       bound.parsed = app.add_option(flag, bound.values)
                          ->expected(1)
+                         ->allow_extra_args(false)
                          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     }
   }

@@ -14,9 +14,9 @@ namespace ingot::cli {
 namespace {
 
 constexpr Option kOptions[] = {
-    {"Data", "--data", "PATH", "text (txt, jsonl, .gz, .zst) or a data set folder; may be repeated",
-     "the run's validation data", true},
-    {"Data", "--split", "NAME", "of a data set folder: train or validation", "validation where there is any"},
+    {"Data", "--data", "PATH", "text or a data set folder; may be repeated", "validation data of the run",
+     true},
+    {"Data", "--split", "NAME", "train or validation", "validation where there is any"},
     {"Data", "--tokens", "N", "tokens at most", "all"},
     {"Output", "--json", "", "as JSON", ""},
     {"Machine", "--threads", "N", "threads", "all that the process has"},

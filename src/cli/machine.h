@@ -3,6 +3,7 @@
 // time.
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "train/resolve.h"
@@ -18,11 +19,13 @@ struct Machine {
 // $INGOT_CACHE, else $XDG_CACHE_HOME/ingot, else ~/.cache/ingot. Read here and nowhere else.
 std::string cache_folder();
 
-// Measures with `threads` (0: all that the process has), or takes the kept figure of the same processor and
-// threads.
-Result<Machine> find_machine(int threads);
+// With `measure`: FLOP/s of the precision that a run here would use (`precision`, or bf16 where the processor
+// is fast at it), measured with `threads` (0: all that the process has) or kept from before for the same
+// processor and threads. Without: the facts that cost nothing.
+Result<Machine> find_machine(int threads, std::optional<spec::Precision> precision, bool measure);
 
-// Samples the matrix peak of `precision` now and then during a run. Null when it cannot be had.
+// Samples the matrix peak of `precision` during a run; prepares itself at the first call. 0 when it cannot be
+// had.
 std::function<double()> peak_sampler(graph::Precision precision, int threads);
 
 }  // namespace ingot::cli

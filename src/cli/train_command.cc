@@ -349,7 +349,12 @@ Result<int> run_job(const Arguments& arguments, Job& job) {
     fmt::print("{}", spec::dump_spec(job.loaded.spec));
     return kDone;
   }
-  INGOT_TRY(job.machine, find_machine(static_cast<int>(job.loaded.spec.run.threads.value_or(0))));
+  const spec::RunSpec& spec = job.loaded.spec;
+  const bool steps_known = spec.train.train_steps || spec.train.train_tokens;
+  // What a choice or a prediction rests on is measured; a run that leaves nothing open starts at once.
+  const bool measure = !spec.model.is_sized() || !steps_known || arguments.has("--dry-run");
+  INGOT_TRY(job.machine,
+            find_machine(static_cast<int>(spec.run.threads.value_or(0)), spec.run.precision, measure));
   job.console.field("machine", job.machine.description);
   INGOT_TRY_VOID(prepare(job));
   INGOT_TRY_VOID(plan(job));

@@ -10,8 +10,7 @@ namespace ingot::cli {
 namespace {
 
 constexpr Option kOptions[] = {
-    {"Checks", "--replay", "",
-     "train again from the last but one checkpoint to the last, and compare every bit", ""},
+    {"Checks", "--replay", "", "train from the last but one checkpoint to the last again and compare", ""},
 };
 
 // Hashes every byte of every checkpoint. Returns how many are damaged.
@@ -40,7 +39,8 @@ Result<int> replay(Console& console, const RunFolder& run, const std::vector<int
   const std::string from = folder + "/" + checkpoint::step_folder(steps[steps.size() - 2]);
   const std::string to = folder + "/" + checkpoint::step_folder(steps.back());
   INGOT_TRY(const TrainingData data, open_training_data(run.loaded.spec, run.path + "/tokenizer.json"));
-  INGOT_TRY(const Machine machine, find_machine(static_cast<int>(run.loaded.spec.run.threads.value_or(0))));
+  INGOT_TRY(const Machine machine, find_machine(static_cast<int>(run.loaded.spec.run.threads.value_or(0)),
+                                                run.loaded.spec.run.precision, false));
   INGOT_TRY(const train::Resolution resolution, train::resolve(run.loaded, machine.facts, data.facts()));
   console.field("replay", fmt::format("steps {} to {}", steps[steps.size() - 2], steps.back()));
   INGOT_TRY(const std::vector<std::string> differences,

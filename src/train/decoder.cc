@@ -16,6 +16,7 @@ Result<graph::Program> compile_decode(const DecoderOptions& options, int64_t tok
       .purpose = graph::Purpose::kDecode, .batch = 1, .sequence = tokens, .cache = options.cache};
   INGOT_TRY(graph::Graph graph, model::build_graph(options.model, build));
   graph::CompileOptions compile;
+  compile.threads = RankTeam::threads_of(1, options.threads);
   compile.purpose = graph::Purpose::kDecode;
   compile.precision = options.precision;
   compile.targets = {graph::find_target(options.backend)};

@@ -15,6 +15,7 @@ Result<std::unique_ptr<Evaluator>> Evaluator::create(const EvaluatorOptions& opt
                                                                    .batch = options.batch,
                                                                    .sequence = options.seq_len}));
   graph::CompileOptions compile;
+  compile.threads = RankTeam::threads_of(1, options.threads);
   compile.purpose = graph::Purpose::kEvaluate;
   compile.precision = options.precision;
   compile.targets = {graph::find_target(options.backend)};

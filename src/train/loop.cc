@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kRateWindowSeconds = 5;  // a live rate that follows changes and does not jitter
 constexpr double kPeakIntervalSeconds = 20;
+constexpr double kFirstPeakSeconds = 2;  // a run shorter than this needs no MFU
 
 double seconds_between(int64_t begin_ns, int64_t end_ns) {
   return static_cast<double>(end_ns - begin_ns) * 1e-9;
@@ -76,7 +77,8 @@ bool Loop::has_validation() const {
 void Loop::sample_peak() {
   if (!in_.peak_flops) return;
   const int64_t now = monotonic_ns();
-  if (peak_ > 0 && seconds_between(peak_at_ns_, now) < kPeakIntervalSeconds) return;
+  if (seconds_between(began_ns_, now) < kFirstPeakSeconds) return;
+  if (peak_at_ns_ > 0 && seconds_between(peak_at_ns_, now) < kPeakIntervalSeconds) return;
   peak_ = in_.peak_flops();
   peak_at_ns_ = monotonic_ns();
 }

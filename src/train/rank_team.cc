@@ -41,6 +41,11 @@ Result<std::unique_ptr<RankTeam>> RankTeam::create(int ranks, int threads, std::
   return team;
 }
 
+int RankTeam::threads_of(int ranks, int threads) {
+  const int all = threads > 0 ? threads : available_threads();
+  return std::max(1, (all + ranks - 1) / ranks);
+}
+
 RankTeam::~RankTeam() {
   {
     const std::lock_guard lock(shared_->mutex);

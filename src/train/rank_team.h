@@ -29,6 +29,9 @@ class RankTeam {
   RankTeam(const RankTeam&) = delete;
   RankTeam& operator=(const RankTeam&) = delete;
 
+  // Threads of each rank's pool in such a team, at most: what programs are compiled for.
+  static int threads_of(int ranks, int threads);
+
   int size() const { return static_cast<int>(ranks_.size()); }
   Rank& rank(int index) { return *ranks_[static_cast<size_t>(index)]; }
 

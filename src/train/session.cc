@@ -39,6 +39,7 @@ graph::CompileOptions options_of(const ResolvedRun& run, Purpose purpose) {
   options.layout.mesh = run.mesh;
   options.layout.zero_stage = static_cast<int>(run.spec.parallel.zero_stage.value_or(0));
   options.layout.micro_batches = purpose == Purpose::kTrain ? static_cast<int>(run.batch.micro_batches()) : 1;
+  options.threads = RankTeam::threads_of(run.mesh.world(), run.threads);
   options.purpose = purpose;
   options.precision = run.precision;
   options.residual_dtype = dtype_of(run.spec.run.residual_dtype);
