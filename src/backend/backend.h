@@ -1,7 +1,7 @@
 #pragma once
-// A backend: kernels by operation, and the memory they work on. Not here: what to run and where bytes lie (graph), and
-// when (runtime). To add one: a folder backend/<name>/, a Target in graph/targets/<name>.cc and a row in backends.cc.
-// Vendor backends are plug-ins behind the C table of plugin.h.
+// A backend: kernels by operation, and the memory they work on. Not here: what to run and where bytes lie
+// (graph), and when (runtime). To add one: a folder backend/<name>/, a Target in graph/targets/<name>.cc and
+// a row in backends.cc. Vendor backends are plug-ins behind the C table of plugin.h.
 
 #include <cstddef>
 #include <memory>
@@ -22,11 +22,11 @@ struct KernelArgs {
   std::span<const TensorView> inputs;
   std::span<const TensorView> outputs;
   const graph::Attributes* attributes = nullptr;
-  bool overwrite = false;              // accumulating gradients: write instead of add (first micro-batch); never sums
-  int group_index = 0;                 // of this rank in attributes->group: slice, and the vocabulary of embed and head
-  std::span<std::byte> workspace;      // planned scratch, as much as the Target declared
+  bool overwrite = false;  // accumulating gradients: write instead of add (first micro-batch); never sums
+  int group_index = 0;     // of this rank in attributes->group: slice, and the vocabulary of embed and head
+  std::span<std::byte> workspace;  // planned scratch, as much as the Target declared
   ThreadPool* pool = nullptr;
-  uint64_t seed = 0;                   // of the run: dropout
+  uint64_t seed = 0;  // of the run: dropout
 };
 
 // Runs one operation; must not allocate, block, or keep a pointer.
@@ -36,8 +36,9 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual const graph::Target& target() const = 0;
-  // The kernel for a node with these operand types; an error names what is missing. `state` is passed to each call
-  // (caches of library primitives) and belongs to the backend. Called once per instruction when a program is bound.
+  // The kernel for a node with these operand types; an error names what is missing. `state` is passed to each
+  // call (caches of library primitives) and belongs to the backend. Called once per instruction when a
+  // program is bound.
   struct Bound {
     Kernel kernel = nullptr;
     void* state = nullptr;

@@ -11,14 +11,16 @@ namespace ingot::spec {
 namespace {
 
 constexpr const char* kGpt2 = R"({"activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"],
-  "attn_pdrop": 0.1, "bos_token_id": 50256, "embd_pdrop": 0.1, "eos_token_id": 50256, "initializer_range": 0.02,
-  "layer_norm_epsilon": 1e-05, "model_type": "gpt2", "n_ctx": 1024, "n_embd": 768, "n_head": 12, "n_layer": 12,
+  "attn_pdrop": 0.1, "bos_token_id": 50256, "embd_pdrop": 0.1, "eos_token_id": 50256,
+  "initializer_range": 0.02, "layer_norm_epsilon": 1e-05, "model_type": "gpt2", "n_ctx": 1024, "n_embd": 768,
+  "n_head": 12, "n_layer": 12,
   "n_positions": 1024, "resid_pdrop": 0.1, "summary_type": "cls_index",
   "task_specific_params": {"text-generation": {"do_sample": true}}, "vocab_size": 50257, "n_inner": null})";
 
 constexpr const char* kLlama31 = R"({"architectures": ["LlamaForCausalLM"], "attention_bias": false,
   "attention_dropout": 0.0, "bos_token_id": 128000, "eos_token_id": [1, 2], "hidden_act": "silu",
-  "hidden_size": 4096, "initializer_range": 0.02, "intermediate_size": 14336, "max_position_embeddings": 131072,
+  "hidden_size": 4096, "initializer_range": 0.02, "intermediate_size": 14336,
+  "max_position_embeddings": 131072,
   "mlp_bias": false, "model_type": "llama", "num_attention_heads": 32, "num_hidden_layers": 32,
   "num_key_value_heads": 8, "pretraining_tp": 1, "rms_norm_eps": 1e-05,
   "rope_scaling": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,

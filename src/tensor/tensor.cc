@@ -66,7 +66,8 @@ Shape Shape::with(int axis, int64_t extent) const {
 }
 
 bool Shape::operator==(const Shape& other) const {
-  return rank_ == other.rank_ && std::equal(extents_.begin(), extents_.begin() + rank_, other.extents_.begin());
+  return rank_ == other.rank_ &&
+         std::equal(extents_.begin(), extents_.begin() + rank_, other.extents_.begin());
 }
 
 std::string Shape::to_string() const {

@@ -12,6 +12,8 @@ namespace {
 using tensor::DType;
 using tensor::TensorView;
 
+constexpr int64_t kInitPiece = int64_t{1} << 14;
+
 float read_element(const TensorView& view, int64_t index) {
   return view.dtype == DType::kF64 ? static_cast<float>(view.as<double>()[index]) : view.as<float>()[index];
 }
@@ -31,10 +33,14 @@ void for_each_run(const graph::Parameter& parameter, const graph::Region& region
   INGOT_CHECK(region.rank >= 1 && region.rank <= 2, "{} has rank {}", parameter.name, region.rank);
   const int64_t rows = region.rank == 2 ? region.count[0] : 1;
   const size_t last = static_cast<size_t>(region.rank - 1);
+  const int64_t columns = region.count[last];
+  if (region.rank == 2 && columns == parameter.stored.last() && columns == parameter.logical.last()) {
+    body(0, region.first[0] * columns, rows * columns);  // whole rows follow one another
+    return;
+  }
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t logical_row = region.rank == 2 ? region.first[0] + row : 0;
-    body(row * parameter.stored.last(), logical_row * parameter.logical.last() + region.first[last],
-         region.count[last]);
+    body(row * parameter.stored.last(), logical_row * parameter.logical.last() + region.first[last], columns);
   }
 }
 
@@ -78,10 +84,14 @@ void Weights::initialise(uint64_t seed) {
       if (tensor.kind != "param") continue;
       const graph::Region region = graph::owned_region(*tensor.definition, mesh, r);
       for_each_run(*tensor.definition, region, [&](int64_t stored, int64_t logical, int64_t count) {
-        TensorView run = part;
-        run.data = part.as<std::byte>() + stored * tensor::size_of(part.dtype);
-        run.shape = tensor::Shape{count};
-        model::initialise(*tensor.definition, seed, logical, count, run);
+        // A value depends on its place alone, so the pieces may be drawn in any order.
+        team_.rank(r).pool->parallel_for((count + kInitPiece - 1) / kInitPiece, [&](int64_t piece, int) {
+          const int64_t first = piece * kInitPiece, size = std::min(kInitPiece, count - first);
+          TensorView run = part;
+          run.data = part.as<std::byte>() + (stored + first) * tensor::size_of(part.dtype);
+          run.shape = tensor::Shape{size};
+          model::initialise(*tensor.definition, seed, logical + first, size, run);
+        });
       });
     }
   }

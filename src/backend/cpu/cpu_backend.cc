@@ -64,6 +64,8 @@ class CpuBackend final : public Backend {
         return not_found(fmt::format("backend cpu computes in fp32 and bf16; {} is {}", graph.value(id).name,
                                      tensor::name_of(graph.value(id).dtype)));
     }
+    if (node.op == Op::kCast && node.attributes.scale != 0 && node.attributes.scale != 1)
+      return not_found("backend cpu has no scaled cast: tensor parallelism on CPUs is not there yet; use dp");
     for (const KernelRow& row : kKernels) {
       if (row.op == node.op) return Bound{row.kernel, keep(node)};
     }
