@@ -25,6 +25,7 @@ constexpr std::array<ShapeRow, 9> kShapes = {{
 
 constexpr int64_t kAutoSeqLen = 256;
 constexpr int64_t kMicroBatchTokens = 4096;  // rows enough for full tiles, few enough for caches and memory
+constexpr int64_t kFewestWarmupSteps = 20;
 constexpr double kBudgetShare = 0.9;         // of a time budget that steps may take
 
 int64_t seq_len_of(const spec::LoadedSpec& loaded, bool sized) {
@@ -124,7 +125,9 @@ LrSchedule schedule_of(const spec::RunSpec& spec, int64_t steps) {
   }
   schedule.peak = spec.optimizer.learning_rate;
   schedule.floor = spec.schedule.min_lr.value_or(0.1 * schedule.peak);
-  schedule.warmup_steps = spec.schedule.warmup_steps.value_or(std::max<int64_t>(1, steps / 100));
+  // A hundredth of the steps; short runs need some tens of them all the same.
+  schedule.warmup_steps =
+      spec.schedule.warmup_steps.value_or(std::max(steps / 100, std::min(kFewestWarmupSteps, steps / 10)));
   schedule.total_steps = steps;
   if (spec.schedule.wsd_decay_steps && steps > 0)
     schedule.decay_fraction =
@@ -225,7 +228,8 @@ void decide_batch(ResolvedRun& run, double budget_tokens) {
   const int64_t dp = *spec.parallel.dp;
   const int64_t chosen =
       choose_global_batch(budget_tokens > 0 ? budget_tokens : kTokensWhenSized, spec.data.seq_len);
-  run.batch.global_batch = spec::global_batch_samples(spec).value_or((chosen + dp - 1) / dp * dp);
+  const int64_t unit = dp * spec.train.micro_batch_size.value_or(1);
+  run.batch.global_batch = spec::global_batch_samples(spec).value_or((chosen + unit - 1) / unit * unit);
   run.batch.replicas = dp;
   run.batch.micro_batch = spec.train.micro_batch_size.value_or(choose_micro_batch(
       std::max<int64_t>(1, run.batch.global_batch / dp), spec.data.seq_len, spec.train.max_micro_batch_size));
