@@ -154,6 +154,33 @@ Result<void> check_options(const Tokenizer& tokenizer, const BuildOptions& optio
   return {};
 }
 
+bool is_file_of_a_build(std::string_view name) {
+  return name == "dataset.json" || name == "tokenizer.json" || name.ends_with(".tok");
+}
+
+// What is replaced is deleted, so it must be a data set and nothing besides: a corpus, a home folder or a
+// file named by mistake stays.
+Result<void> check_place(const BuildOptions& options) {
+  if (!path_exists(options.out)) return {};
+  if (!options.replace) {
+    return invalid(
+        fmt::format("{} exists already. Choose another folder, or replace it (--replace)", options.out));
+  }
+  const auto names = list_directory(options.out);
+  if (!names) {
+    return invalid(fmt::format(
+        "{} is not a data set folder, so it is not replaced. Remove it, or choose another", options.out));
+  }
+  for (const std::string& name : *names) {
+    if (is_file_of_a_build(name)) continue;
+    return invalid(
+        fmt::format("{} holds {}, which no build of a data set wrote, so it is not replaced. Move that "
+                    "away, or choose another folder",
+                    options.out, name));
+  }
+  return {};
+}
+
 // Special tokens stand for no text. (A normalizer may make this differ a little from the bytes that were
 // read.)
 std::vector<uint32_t> text_bytes_by_id(const Tokenizer& tokenizer) {
@@ -195,6 +222,7 @@ std::optional<int32_t> begin_of_text(const Tokenizer& tokenizer) {
 Result<BuildReport> build_dataset(const Tokenizer& tokenizer, const BuildOptions& options,
                                   const BuildProgressCallback& progress) {
   INGOT_TRY_VOID(check_options(tokenizer, options));
+  INGOT_TRY_VOID(check_place(options));
   INGOT_TRY(AtomicDirectory folder, AtomicDirectory::create(options.out, options.replace));
   const std::string& staging = folder.staging_path();
   const TokenShardOptions shard{tokenizer.vocab_size(), tokenizer.fingerprint(), options.block_bytes};
@@ -203,7 +231,7 @@ Result<BuildReport> build_dataset(const Tokenizer& tokenizer, const BuildOptions
   SplitWriter train(staging, "train", shard, options.shard_bytes, text_bytes);
   SplitWriter validation(staging, "validation", shard, options.shard_bytes, text_bytes);
   SplitRouter router(train, validation, own_validation ? 0 : options.validation_fraction, options.seed,
-                     staging + "/first-document", shard);
+                     staging + "/first-document", options.held_tokens, shard);
 
   BuildRun run(tokenizer, options, progress);
   BuildReport report;
@@ -215,6 +243,7 @@ Result<BuildReport> build_dataset(const Tokenizer& tokenizer, const BuildOptions
     INGOT_TRY(report.validation_reading, run.encode_all(options.validation_sources, target));
     manifest.validation_rule = "own sources";
   }
+  report.encoding_seconds = run.seconds();
   INGOT_TRY(manifest.train, train.finish());
   INGOT_TRY(manifest.validation, validation.finish());
   if (manifest.train.tokens == 0) {

@@ -31,6 +31,7 @@ struct BuildOptions {
   int64_t shard_bytes = int64_t{256} << 20;  // of tokens; a document may run over several shards
   int64_t block_bytes = int64_t{4} << 20;    // of a shard
   int64_t piece_bytes = int64_t{1} << 20;    // text handed to one thread at a time
+  int64_t held_tokens = int64_t{8} << 20;    // of the first document in memory; a longer one waits in a file
   int threads = 1;                           // 0: all that the process has
   std::string tokenizer_name;                // recorded in the manifest
   std::string out;                           // folder
@@ -51,6 +52,7 @@ struct BuildReport {
   ReadStats train_reading;       // of sources
   ReadStats validation_reading;  // of validation_sources
   double seconds = 0;
+  double encoding_seconds = 0;  // of these: text read, encoded and put into shards, without the final syncs
   std::vector<std::string> warnings;  // sentences: skipped lines, an empty validation part, ...
 };
 
@@ -62,7 +64,7 @@ std::optional<int32_t> begin_of_text(const Tokenizer& tokenizer);
 using BuildProgressCallback = std::function<void(const BuildProgress&)>;
 
 // Fails as DocumentReader and find_source_files do, when no document is left, when `out` is there and not
-// `replace`, when the disk is full; nothing is left at `out` then.
+// `replace` or holds what no build wrote, when the disk is full; nothing is left at `out` then.
 Result<BuildReport> build_dataset(const Tokenizer& tokenizer, const BuildOptions& options,
                                   const BuildProgressCallback& progress = {});
 

@@ -82,6 +82,48 @@ TEST_F(BuilderTest, OneDocumentIsCutAtTheLastPart) {
   EXPECT_EQ(contents(options_.out).count("first-document"), 0u);
 }
 
+TEST_F(BuilderTest, FirstDocumentInMemoryOrInAFileGivesTheSameBytes) {
+  const std::string book = folder_.write("book.txt", words(6000, 3));
+  const std::string second = folder_.write("second.txt", words(50, 4));
+  options_.validation_fraction = 0.1;
+  options_.piece_bytes = 5000;
+  options_.replace = true;
+  for (const auto& sources : {std::vector{book}, std::vector{book, second}}) {
+    options_.sources = sources;
+    options_.held_tokens = int64_t{1} << 30;
+    ASSERT_TRUE(build());
+    const auto in_memory = contents(options_.out);
+    for (const int64_t held : {0, 1, 20000}) {
+      options_.held_tokens = held;
+      ASSERT_TRUE(build());
+      EXPECT_TRUE(contents(options_.out) == in_memory)
+          << held << " tokens held, " << sources.size() << " sources";
+    }
+  }
+}
+
+TEST_F(BuilderTest, OnlyADataSetIsReplaced) {
+  const std::string corpus = folder_.write("corpus/a.txt", words(100, 1));
+  options_.sources = {folder_.at("corpus")};
+  options_.replace = true;
+  const auto refused = [&](const std::string& out, const std::string& because) {
+    options_.out = out;
+    const auto report = build();
+    ASSERT_FALSE(report);
+    EXPECT_NE(report.error().message.find(because), std::string::npos) << report.error().message;
+    EXPECT_EQ(slurp(corpus), words(100, 1));
+  };
+  refused(folder_.at("corpus"), "holds a.txt, which no build of a data set wrote");
+  refused(corpus, "is not a data set folder");
+  std::filesystem::create_directories(folder_.at("empty"));
+  options_.out = folder_.at("empty");
+  ASSERT_TRUE(build());
+  ASSERT_TRUE(build());  // over the one just built
+  folder_.write("empty/notes.txt", "mine");
+  refused(folder_.at("empty"), "holds notes.txt");
+  EXPECT_EQ(slurp(folder_.at("empty/notes.txt")), "mine");
+}
+
 TEST_F(BuilderTest, ManyDocumentsAreSplitByHash) {
   options_.sources = {write_json_lines(1000)};
   options_.validation_fraction = 0.1;

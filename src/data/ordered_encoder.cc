@@ -12,6 +12,8 @@ namespace {
 constexpr size_t kUnitsPerThread = 3;
 
 void encode_unit(Encoder& encoder, EncodeUnit& unit) {
+  constexpr size_t kBytesPerId = 4;  // of English; more ids grow the vector once
+  unit.ids.reserve(unit.text.size() / kBytesPerId);
   std::string_view rest = unit.text;
   for (size_t i = 0; i < unit.pieces.size(); ++i) {
     EncodeUnit::Piece& piece = unit.pieces[i];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
@@ -88,12 +89,14 @@ Result<SplitRecord> SplitWriter::finish() {
 }
 
 SplitRouter::SplitRouter(SplitWriter& train, SplitWriter& validation, double validation_fraction,
-                         uint64_t seed, std::string spool_path, const TokenShardOptions& options)
+                         uint64_t seed, std::string spool_path, int64_t held_tokens,
+                         const TokenShardOptions& options)
     : train_(train),
       validation_(validation),
       validation_fraction_(validation_fraction),
       seed_(seed),
       spool_path_(std::move(spool_path)),
+      held_limit_(held_tokens),
       options_(options) {}
 
 SplitWriter& SplitRouter::split_of(int64_t document) {
@@ -105,10 +108,9 @@ SplitWriter& SplitRouter::split_of(int64_t document) {
 
 Result<void> SplitRouter::begin_document() {
   if (documents_ == 0 && validation_fraction_ > 0) {
-    INGOT_TRY(spool_, TokenShardWriter::create(spool_path_, options_));
-    spool_->begin_document();
+    holding_ = true;
   } else {
-    if (spool_) INGOT_TRY_VOID(release_first_document());
+    if (holding_) INGOT_TRY_VOID(release_first_document());
     current_ = &split_of(documents_);
     current_->begin_document();
   }
@@ -117,38 +119,55 @@ Result<void> SplitRouter::begin_document() {
 }
 
 Result<void> SplitRouter::append(std::span<const int32_t> ids) {
-  return spool_ ? spool_->append(ids) : current_->append(ids);
+  return holding_ ? hold(ids) : current_->append(ids);
 }
 
-Result<TokenShard> SplitRouter::close_spool() {
+Result<void> SplitRouter::hold(std::span<const int32_t> ids) {
+  first_tokens_ += static_cast<int64_t>(ids.size());
+  if (spool_) return spool_->append(ids);
+  held_.insert(held_.end(), ids.begin(), ids.end());
+  if (first_tokens_ <= held_limit_) return {};
+  INGOT_TRY(spool_, TokenShardWriter::create(spool_path_, options_));
+  spool_->begin_document();
+  const std::vector<int32_t> poured = std::exchange(held_, {});
+  return spool_->append(poured);
+}
+
+Result<void> SplitRouter::close_spool() {
+  holding_ = false;
+  if (!spool_) return {};
   INGOT_TRY_VOID(spool_->finish());
   spool_.reset();
-  INGOT_TRY(TokenShard shard, TokenShard::open(spool_path_));
-  INGOT_TRY_VOID(remove_all(spool_path_));  // the mapping keeps the bytes
-  return shard;
+  INGOT_TRY(spooled_, TokenShard::open(spool_path_));
+  return remove_all(spool_path_);  // the mapping keeps the bytes
+}
+
+Result<void> SplitRouter::release(int64_t first, int64_t last, SplitWriter& split) {
+  split.begin_document();
+  if (spooled_) return for_each_part(*spooled_, first, last, [&](auto ids) { return split.append(ids); });
+  const std::span<const int32_t> held(held_);
+  return split.append(held.subspan(static_cast<size_t>(first), static_cast<size_t>(last - first)));
 }
 
 Result<void> SplitRouter::release_first_document() {
-  INGOT_TRY(const TokenShard first, close_spool());
-  SplitWriter& split = split_of(0);
-  split.begin_document();
-  return for_each_part(first, 0, first.info().tokens, [&](auto ids) { return split.append(ids); });
+  INGOT_TRY_VOID(close_spool());
+  INGOT_TRY_VOID(release(0, first_tokens_, split_of(0)));
+  held_ = {};
+  spooled_.reset();
+  return {};
 }
 
 Result<void> SplitRouter::cut_only_document() {
-  INGOT_TRY(const TokenShard only, close_spool());
-  const int64_t tokens = only.info().tokens;
-  const int64_t kept =
-      static_cast<int64_t>(std::floor(static_cast<double>(tokens) * (1 - validation_fraction_)));
-  train_.begin_document();
-  INGOT_TRY_VOID(for_each_part(only, 0, kept, [&](auto ids) { return train_.append(ids); }));
-  validation_.begin_document();
-  return for_each_part(only, kept, tokens, [&](auto ids) { return validation_.append(ids); });
+  INGOT_TRY_VOID(close_spool());
+  const double share = 1 - validation_fraction_;
+  const auto kept = static_cast<int64_t>(std::floor(static_cast<double>(first_tokens_) * share));
+  INGOT_TRY_VOID(release(0, kept, train_));
+  return release(kept, first_tokens_, validation_);
 }
 
 Result<std::string> SplitRouter::finish() {
   if (validation_fraction_ <= 0) return std::string("none");
-  if (!spool_) return std::string("documents by hash");
+  if (!holding_) return std::string("documents by hash");
   INGOT_TRY_VOID(cut_only_document());
   return std::string("last part of one document");
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "data/dataset.h"
@@ -40,11 +41,11 @@ class SplitWriter {
 };
 
 // Sends each document to train or validation. Whether the corpus is one document is known only at its end or
-// at the second one, so the first document waits in a shard of its own.
+// at the second one, so the first document waits: in memory, and from `held_tokens` on in a shard of its own.
 class SplitRouter {
  public:
   SplitRouter(SplitWriter& train, SplitWriter& validation, double validation_fraction, uint64_t seed,
-              std::string spool_path, const TokenShardOptions& options);
+              std::string spool_path, int64_t held_tokens, const TokenShardOptions& options);
   Result<void> begin_document();
   Result<void> append(std::span<const int32_t> ids);
   // Returns the rule that was used, as dataset.json names it.
@@ -53,7 +54,10 @@ class SplitRouter {
 
  private:
   SplitWriter& split_of(int64_t document);
-  Result<TokenShard> close_spool();
+  Result<void> hold(std::span<const int32_t> ids);
+  // The first document's tokens [first, last), to a split.
+  Result<void> release(int64_t first, int64_t last, SplitWriter& split);
+  Result<void> close_spool();
   Result<void> release_first_document();
   Result<void> cut_only_document();
 
@@ -62,8 +66,13 @@ class SplitRouter {
   double validation_fraction_;
   uint64_t seed_;
   std::string spool_path_;
+  int64_t held_limit_;
   TokenShardOptions options_;
-  std::optional<TokenShardWriter> spool_;  // open while the first document is the only one
+  bool holding_ = false;       // while the first document is the only one
+  std::vector<int32_t> held_;  // its tokens, unless they are in the spool
+  std::optional<TokenShardWriter> spool_;
+  std::optional<TokenShard> spooled_;
+  int64_t first_tokens_ = 0;
   SplitWriter* current_ = nullptr;
   int64_t documents_ = 0;
 };

@@ -39,11 +39,10 @@ struct TokenShardWriter::State {
 
   template <class T>
   void narrow(std::span<const int32_t> ids) {
-    for (const int32_t id : ids) {
-      const T value = static_cast<T>(id);
-      std::memcpy(block.data() + used, &value, sizeof value);
-      used += sizeof value;
-    }
+    // Aligned: a vector's memory is, and `used` is a multiple of the token's size.
+    T* out = reinterpret_cast<T*>(block.data() + used);
+    for (size_t i = 0; i < ids.size(); ++i) out[i] = static_cast<T>(ids[i]);
+    used += ids.size() * sizeof(T);
   }
 };
 
@@ -87,9 +86,10 @@ int64_t TokenShardWriter::data_bytes() const { return state_->tokens * state_->h
 Result<void> TokenShardWriter::append(std::span<const int32_t> ids) {
   State& s = *state_;
   if (ids.empty()) return {};
-  const auto [low, high] = std::minmax_element(ids.begin(), ids.end());
-  INGOT_CHECK(*low >= 0 && *high < s.options.vocab_size, "ids from {} to {} with a vocabulary of {}", *low,
-              *high, s.options.vocab_size);
+  uint32_t high = 0;  // a negative id is a large one
+  for (const int32_t id : ids) high = std::max(high, static_cast<uint32_t>(id));
+  INGOT_CHECK(high < static_cast<uint64_t>(s.options.vocab_size), "an id is {} and the vocabulary has {}",
+              static_cast<int32_t>(high), s.options.vocab_size);
   if (s.document_pending) s.document_starts.push_back(static_cast<uint64_t>(s.tokens));
   s.document_pending = false;
   while (!ids.empty()) {
