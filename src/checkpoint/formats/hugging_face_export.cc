@@ -43,6 +43,22 @@ std::map<std::string_view, const float*> checked_values(std::span<const NamedTen
   return values;
 }
 
+// What is replaced is deleted, so a folder that is no model's stays.
+Result<void> check_place(const std::string& folder, bool replace) {
+  if (!path_exists(folder)) return {};
+  if (!replace) {
+    return invalid(
+        fmt::format("{} exists already. Choose another folder, or replace it (--replace)", folder));
+  }
+  const auto names = list_directory(folder);
+  if (names && (names->empty() || path_exists(folder + "/config.json"))) return {};
+  return invalid(
+      fmt::format("{} is not the folder of a model (it has no config.json), so it is not replaced. Move it "
+                  "away, or choose "
+                  "another",
+                  folder));
+}
+
 }  // namespace
 
 Result<ExportReport> export_hugging_face(const std::string& folder, std::span<const NamedTensor> parameters,
@@ -58,6 +74,7 @@ Result<ExportReport> export_hugging_face(const std::string& folder, std::span<co
     declarations.push_back({tensor.name, dtype, tensor.shape});
     largest = std::max(largest, declarations.back().bytes());
   }
+  INGOT_TRY_VOID(check_place(folder, options.replace));
   INGOT_TRY(AtomicDirectory directory, AtomicDirectory::create(folder, options.replace));
   for (const ExportFile& file : files) {
     INGOT_TRY_VOID(write_file_atomically(directory.staging_path() + "/" + file.name, file.text));
