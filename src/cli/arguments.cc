@@ -44,6 +44,32 @@ Result<std::vector<std::string>> inputs_of(const Verb& verb, const std::vector<s
   return inputs;
 }
 
+// CLI11 says "--set: 1 required TEXT missing".
+std::string said_by_parser(const Verb& verb, const std::string& message) {
+  const std::string flag = message.substr(0, message.find(':'));
+  for (const Option& option : verb.options) {
+    if (option.flag != flag || option.value.empty()) continue;
+    return fmt::format("{}   needs a value: {} {} ({}); one that begins with a dash is written {}=-…", flag,
+                       flag, option.value, option.description, flag);
+  }
+  return fmt::format("the command line cannot be read (the parser says: {}); see ingot {} --help", message,
+                     verb.name);
+}
+
+// "--dry-run=yes"
+std::string switch_with_value(const Verb& verb, const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (word == "--") break;
+    const size_t equals = word.find('=');
+    if (equals == std::string::npos) continue;
+    for (const Option& option : verb.options) {
+      if (option.value.empty() && option.flag == word.substr(0, equals))
+        return fmt::format("{}   takes no value; write {} alone", word, option.flag);
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 bool Arguments::has(std::string_view flag) const {
@@ -82,10 +108,11 @@ Result<Arguments> parse_arguments(const Verb& verb, const std::vector<std::strin
                          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     }
   }
+  if (const std::string wrong = switch_with_value(verb, words); !wrong.empty()) return invalid(wrong);
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::ParseError& error) {
-    return invalid(fmt::format("{}; see ingot {} --help", error.what(), verb.name));
+    return invalid(said_by_parser(verb, error.what()));
   }
   INGOT_TRY(std::vector<std::string> inputs, inputs_of(verb, app.remaining()));
   Arguments arguments;
@@ -112,7 +139,9 @@ std::string help_of(const Verb& verb) {
     text += fmt::format("  {:<24}  {}{}\n", left, option.description,
                         option.otherwise.empty() ? "" : fmt::format("  [{}]", option.otherwise));
   }
-  text += "\nExit codes 0 done, 1 failed, 2 wrong usage or configuration, 3 interrupted after a clean save.";
+  text += "\nExit codes 0 done, 1 failed, 2 wrong usage or configuration";
+  if (verb.saves)
+    text += ", 3 interrupted after a clean save,\n           4 device or collective fault: restart me";
   if (!verb.see_also.empty()) text += fmt::format("\nSee also: {}", verb.see_also);
   return text + "\n";
 }
@@ -120,14 +149,18 @@ std::string help_of(const Verb& verb) {
 std::string overview(std::span<const Verb> verbs) {
   std::string text =
       "Ingot pretrains language models on the machines you have.\n\n"
-      "  ingot train book.txt            from a text file to a trained model, nothing to configure\n";
+      "  ingot train book.txt            from a text file to a trained model, nothing to configure\n"
+      "  ingot generate runs/book-1      what it has learned\n";
   std::string_view group;
   for (const Verb& verb : verbs) {
     if (verb.group != group) text += fmt::format("\n{}\n", verb.group);
     group = verb.group;
     text += fmt::format("  ingot {:<24}  {}\n", verb.name, verb.summary);
   }
-  return text + "\nEach verb has --help with an example. Documentation: docs/ in the source.\n";
+  return text +
+         "\nEach verb has --help with an example. Documentation: docs/ in the source.\n"
+         "Exit codes 0 done, 1 failed, 2 wrong usage or configuration, 3 interrupted after a clean save,\n"
+         "           4 device or collective fault: restart me\n";
 }
 
 }  // namespace ingot::cli

@@ -32,6 +32,7 @@ struct Verb {
   std::span<const Option> options;
   std::string_view see_also;
   int (*run)(const Arguments& arguments);
+  bool saves = false;  // writes checkpoints, so that it can be interrupted and restarted
 };
 
 // What a user gave to one verb.

@@ -2,6 +2,7 @@
 // What a person sees while something runs. On a terminal one live line that is drawn over; elsewhere plain
 // lines at intervals. Colour only on a terminal, never the only carrier of a meaning; NO_COLOR is honoured.
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -17,16 +18,24 @@ class Console {
   bool terminal() const { return terminal_; }
   bool quiet() const { return quiet_; }
 
-  // "machine         2 cores, ...": a name in a column of 16, then text; further lines are indented below it.
+  // "machine         2 cores, ...": a name in a column of 16, then text; further lines and what does not fit
+  // are indented below it.
   void field(std::string_view name, std::string_view text);
   void line(std::string_view text);   // a plain line on standard output; clears the live line first
   void live(std::string_view text);   // replaces the live line; nothing when not a terminal
   void warn(std::string_view text);   // "warning  ..." on standard error, also when quiet
-  void error(std::string_view text);  // as given, on standard error, also when quiet
+  void error(std::string_view text);  // on standard error, also when quiet
 
  private:
   void clear_live();
   bool terminal_ = false, colour_ = false, quiet_ = false, live_ = false;
 };
+
+// Text cut at spaces into lines that end within `width` columns. Every line begins `indent` columns in: the
+// first behind what stands there already, the others behind spaces. A longer word (a path) stays whole.
+std::string wrapped(std::string_view text, size_t width, size_t indent);
+
+// Of the terminal behind the descriptor, at most 100; 100 where it is none.
+size_t output_width(int descriptor);
 
 }  // namespace ingot::cli

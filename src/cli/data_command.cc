@@ -1,7 +1,10 @@
+#include <nlohmann/json.hpp>
+
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/numbers.h"
 #include "cli/outcome.h"
+#include "cli/output_place.h"
 #include "data/dataset_builder.h"
 #include "data/describe.h"
 #include "data/tokenizer/tokenizer.h"
@@ -26,7 +29,7 @@ constexpr Option kBuildOptions[] = {
     {"Machine", "--threads", "N", "threads", "all that the process has"},
 };
 
-Result<data::BuildOptions> build_options(const Arguments& arguments) {
+data::BuildOptions build_options(const Arguments& arguments, OptionReader& reader) {
   data::BuildOptions options;
   options.sources = arguments.inputs();
   options.text_field = arguments.get("--text-field").value_or(options.text_field);
@@ -38,20 +41,16 @@ Result<data::BuildOptions> build_options(const Arguments& arguments) {
     const double fraction = std::strtod(validation->c_str(), &end);
     if (end != validation->c_str() && *end == '\0') {
       if (!(fraction >= 0 && fraction < 1))
-        return invalid(
+        reader.mistake(
             fmt::format("--validation = {}   is not a part from 0 to below 1, nor a path", *validation));
       options.validation_fraction = fraction;
     } else {
       options.validation_sources = {*validation};
     }
   }
-  if (const auto bytes = arguments.get("--shard-size")) {
-    INGOT_TRY(options.shard_bytes, parse_bytes(*bytes));
-  }
-  INGOT_TRY(const int64_t seed, integer_option(arguments, "--seed", 0, 0, INT64_MAX));
-  INGOT_TRY(const int64_t threads, integer_option(arguments, "--threads", 0, 0, 4096));
-  options.seed = static_cast<uint64_t>(seed);
-  options.threads = static_cast<int>(threads);
+  options.shard_bytes = reader.bytes("--shard-size", options.shard_bytes);
+  options.seed = static_cast<uint64_t>(reader.integer("--seed", 0, 0, INT64_MAX));
+  options.threads = static_cast<int>(reader.integer("--threads", 0, 0, 4096));
   return options;
 }
 
@@ -70,14 +69,18 @@ std::string progress_text(const data::BuildProgress& progress) {
 }
 
 Result<int> build(const Arguments& arguments, Console& console) {
-  std::string missing;
+  OptionReader reader(arguments);
+  data::BuildOptions options = build_options(arguments, reader);
   if (arguments.inputs().empty())
-    missing += "no input: name text files, folders or globs, or - for standard input\n";
+    reader.mistake("no input: name text files, folders or globs, or - for standard input");
   if (!arguments.get("--tokenizer"))
-    missing += "--tokenizer is not given: a tokenizer.json, a .tiktoken file, or bytes\n";
-  if (!arguments.get("--out")) missing += "--out is not given: the folder to write\n";
-  if (!missing.empty()) return invalid(missing + "see ingot data build --help");
-  INGOT_TRY(data::BuildOptions options, build_options(arguments));
+    reader.mistake("--tokenizer is not given: a tokenizer.json, a .tiktoken file, or bytes");
+  if (!arguments.get("--out")) reader.mistake("--out is not given: the folder to write");
+  if (auto good = reader.done(); !good) {
+    reader.mistake("see ingot data build --help");
+    return reader.done().error();
+  }
+  INGOT_TRY_VOID(check_writable(options.out, "--out"));
   options.tokenizer_name = *arguments.get("--tokenizer");
   INGOT_TRY(
       const std::unique_ptr<data::Tokenizer> tokenizer,
@@ -89,7 +92,10 @@ Result<int> build(const Arguments& arguments, Console& console) {
   for (const std::string& warning : report.warnings) console.warn(warning);
   if (arguments.has("--json")) {
     INGOT_TRY(const data::DatasetDescription description, data::describe_dataset(options.out, false));
-    fmt::print("{}\n", description.json);
+    nlohmann::ordered_json json = nlohmann::ordered_json::parse(description.json);
+    json["seconds"] = report.seconds;
+    json["encoding_seconds"] = report.encoding_seconds;
+    fmt::print("{}\n", json.dump(2));
     return kDone;
   }
   const auto& manifest = report.manifest;
@@ -99,8 +105,9 @@ Result<int> build(const Arguments& arguments, Console& console) {
       "built", fmt::format("{}: {} tokens for training, {} for validation, {:.2f} bytes a token", options.out,
                            format_integer(manifest.train.tokens), format_integer(manifest.validation.tokens),
                            tokens > 0 ? bytes / tokens : 0));
-  console.field("", fmt::format("{} in {:.1f} s, {:.1f} MB/s", format_bytes(static_cast<int64_t>(bytes)),
-                                report.seconds, bytes / report.seconds * 1e-6));
+  console.field(
+      "", fmt::format("{} encoded at {:.1f} MB/s, {:.1f} s in all", format_bytes(static_cast<int64_t>(bytes)),
+                      bytes / report.encoding_seconds * 1e-6, report.seconds));
   console.field("next", fmt::format("ingot train {}", options.out));
   return kDone;
 }
@@ -147,12 +154,12 @@ constexpr Option kCatOptions[] = {
 Result<int> cat(const Arguments& arguments) {
   if (arguments.inputs().size() != 1) return invalid("ingot data cat needs one data set folder");
   data::CatOptions options;
-  options.split = arguments.get("--split").value_or("train");
-  if (options.split != "train" && options.split != "validation")
-    return invalid(fmt::format("--split = {}   is not train or validation", options.split));
-  INGOT_TRY(options.first_document, integer_option(arguments, "--document", 0, 0, INT64_MAX));
-  INGOT_TRY(options.documents, integer_option(arguments, "--count", 1, 1, INT64_MAX));
-  INGOT_TRY(options.max_tokens, integer_option(arguments, "--tokens", 0, 0, INT64_MAX));
+  OptionReader reader(arguments);
+  options.split = reader.choice("--split", {"train", "validation"});
+  options.first_document = reader.integer("--document", 0, 0, INT64_MAX);
+  options.documents = reader.integer("--count", 1, 1, INT64_MAX);
+  options.max_tokens = reader.integer("--tokens", 0, 0, INT64_MAX);
+  INGOT_TRY_VOID(reader.done());
   options.ids = arguments.has("--ids");
   INGOT_TRY(const data::Dataset dataset, data::Dataset::open(arguments.inputs()[0]));
   INGOT_TRY(const std::unique_ptr<data::Tokenizer> tokenizer, data::load_tokenizer(dataset.tokenizer_path()));

@@ -52,8 +52,6 @@ Result<void> open_stream(const Arguments& arguments, const RunFolder& run, Strea
                     options.train[0], run.path + "/tokenizer.json"));
   const bool has_validation = out.data.dataset.validation().tokens() > 0;
   const std::string split = arguments.get("--split").value_or(has_validation ? "validation" : "train");
-  if (split != "train" && split != "validation")
-    return invalid(fmt::format("--split = {}   is not train or validation", split));
   if (split == "validation" && !has_validation)
     return invalid("there is no validation data; give --data, or --split train");
   out.stream = split == "train" ? &out.data.dataset.train() : &out.data.dataset.validation();
@@ -64,12 +62,15 @@ Result<void> open_stream(const Arguments& arguments, const RunFolder& run, Strea
 Result<int> evaluate(const Arguments& arguments, Console& console) {
   if (arguments.inputs().size() != 1)
     return invalid("ingot eval needs one run: ingot eval runs/book-1 --data other.txt");
+  OptionReader reader(arguments);
+  const int64_t threads = reader.integer("--threads", 0, 0, 4096);
+  const int64_t tokens = reader.integer("--tokens", -1, 1, INT64_MAX);
+  (void)reader.choice("--split", {"train", "validation"});
+  INGOT_TRY_VOID(reader.done());
   INGOT_TRY(const RunFolder run, open_run(arguments.inputs()[0]));
   for (const std::string& note : run.notes) console.warn(note);
   Stream data;
   INGOT_TRY_VOID(open_stream(arguments, run, data));
-  INGOT_TRY(const int64_t threads, integer_option(arguments, "--threads", 0, 0, 4096));
-  INGOT_TRY(const int64_t tokens, integer_option(arguments, "--tokens", -1, 1, INT64_MAX));
   const spec::RunSpec& spec = run.loaded.spec;
   train::EvaluatorOptions options;
   options.model = spec.model;

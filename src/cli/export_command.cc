@@ -1,6 +1,8 @@
 #include "base/units.h"
 #include "cli/commands.h"
+#include "cli/numbers.h"
 #include "cli/outcome.h"
+#include "cli/output_place.h"
 #include "cli/run_folder.h"
 #include "train/hugging_face.h"
 
@@ -16,13 +18,14 @@ constexpr Option kOptions[] = {
 Result<int> export_run(const Arguments& arguments, Console& console) {
   if (arguments.inputs().size() != 1 || !arguments.get("--to"))
     return invalid("ingot export needs a run and a folder: ingot export runs/book-1 --to hf-folder/");
-  const std::string dtype = arguments.get("--dtype").value_or("fp32");
-  if (dtype != "fp32" && dtype != "bf16")
-    return invalid(fmt::format("--dtype = {}   is not fp32 or bf16", dtype));
+  OptionReader reader(arguments);
+  const std::string dtype = reader.choice("--dtype", {"fp32", "bf16"});
+  INGOT_TRY_VOID(reader.done());
   INGOT_TRY(const RunFolder run, open_run(arguments.inputs()[0]));
   for (const std::string& note : run.notes) console.warn(note);
   std::string folder = *arguments.get("--to");
   while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
+  INGOT_TRY_VOID(check_writable(folder, "--to"));
   INGOT_TRY(const checkpoint::ExportReport report,
             train::export_folder(run.checkpoint, run.loaded.spec.model,
                                  {.folder = folder,

@@ -22,13 +22,7 @@ constexpr Option kOptions[] = {
 };
 
 Result<int> print_logits(const RunFolder& run, const std::string& list, int threads) {
-  std::vector<int32_t> ids;
-  for (size_t begin = 0; begin <= list.size();) {
-    const size_t end = std::min(list.find(',', begin), list.size());
-    INGOT_TRY(const int64_t id, parse_integer("--logits", list.substr(begin, end - begin), 0, INT32_MAX));
-    ids.push_back(static_cast<int32_t>(id));
-    begin = end + 1;
-  }
+  INGOT_TRY(const std::vector<int32_t> ids, parse_ids("--logits", list));
   INGOT_TRY(const std::unique_ptr<train::Decoder> decoder, open_decoder(run, threads));
   INGOT_TRY(const std::span<const float> logits, decoder->feed(ids));
   fmt::print("{}\n", nlohmann::json(std::vector<float>(logits.begin(), logits.end())).dump());
@@ -38,19 +32,19 @@ Result<int> print_logits(const RunFolder& run, const std::string& list, int thre
 Result<int> generate(const Arguments& arguments, Console& console) {
   if (arguments.inputs().size() != 1)
     return invalid("ingot generate needs one run: ingot generate runs/book-1 --prompt \"…\"");
-  INGOT_TRY(const RunFolder run, open_run(arguments.inputs()[0]));
-  for (const std::string& note : run.notes) console.warn(note);
   GenerateRequest request;
   request.prompt = arguments.get("--prompt").value_or("");
-  INGOT_TRY(request.tokens, integer_option(arguments, "--tokens", 100, 1, INT32_MAX));
-  INGOT_TRY(const int64_t samples, integer_option(arguments, "--samples", 1, 1, INT32_MAX));
-  INGOT_TRY(request.sampling.temperature, real_option(arguments, "--temperature", 0.8, 0, 100));
-  INGOT_TRY(request.sampling.top_k, integer_option(arguments, "--top-k", 0, 0, INT32_MAX));
-  INGOT_TRY(request.sampling.top_p, real_option(arguments, "--top-p", 1, 0, 1));
-  INGOT_TRY(const int64_t seed, integer_option(arguments, "--seed", 1, 0, INT64_MAX));
-  INGOT_TRY(const int64_t threads, integer_option(arguments, "--threads", 0, 0, 4096));
-  request.sampling.seed = static_cast<uint64_t>(seed);
-  request.threads = static_cast<int>(threads);
+  OptionReader reader(arguments);
+  request.tokens = reader.integer("--tokens", 100, 1, INT32_MAX);
+  const int64_t samples = reader.integer("--samples", 1, 1, INT32_MAX);
+  request.sampling.temperature = reader.real("--temperature", 0.8, 0, 100);
+  request.sampling.top_k = reader.integer("--top-k", 0, 0, INT32_MAX);
+  request.sampling.top_p = reader.real("--top-p", 1, 0, 1);
+  request.sampling.seed = static_cast<uint64_t>(reader.integer("--seed", 1, 0, INT64_MAX));
+  request.threads = static_cast<int>(reader.integer("--threads", 0, 0, 4096));
+  INGOT_TRY_VOID(reader.done());
+  INGOT_TRY(const RunFolder run, open_run(arguments.inputs()[0]));
+  for (const std::string& note : run.notes) console.warn(note);
   if (const auto ids = arguments.get("--logits")) return print_logits(run, *ids, request.threads);
   for (request.sequence = 0; request.sequence < samples; ++request.sequence) {
     if (arguments.has("--json")) {

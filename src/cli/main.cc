@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -35,11 +36,25 @@ int unknown_verb(const std::vector<std::string>& words) {
   std::vector<std::string> known;
   for (const Verb& verb : all_verbs()) known.emplace_back(verb.name);
   std::string given = words[0], listed;
+  // As many words as lead to some verb: "data tokenizer".
+  for (size_t n = 1; n < words.size(); ++n) {
+    const std::string longer = given + " " + words[n];
+    const bool leads = std::any_of(known.begin(), known.end(),
+                                   [&](const std::string& name) { return name.starts_with(longer + " "); });
+    if (!leads) break;
+    given = longer;
+  }
   for (const std::string& name : known) {
     if (name.starts_with(given + " ")) listed += fmt::format("  ingot {}\n", name);
   }
   if (!listed.empty()) {
-    fmt::print(stderr, "ingot {} needs one more word:\n{}", given, listed);
+    if (words.back() == "--help" || words.back() == "-h") {
+      fmt::print("{}", listed);
+      return kDone;
+    }
+    const std::string all = fmt::format("{}", fmt::join(words, " "));
+    fmt::print(stderr, "ingot {}   {}\n{}", all,
+               all == given ? "needs one more word; there are" : "unknown verb; there are", listed);
     return kUsage;
   }
   const std::string near = nearest_name(given, known);
@@ -49,13 +64,18 @@ int unknown_verb(const std::vector<std::string>& words) {
 }
 
 int run(std::vector<std::string> words) {
-  if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
+  if (words.empty() || words[0] == "--help" || words[0] == "-h" ||
+      (words[0] == "help" && words.size() == 1)) {
     fmt::print("{}", overview(all_verbs()));
     return words.empty() ? kUsage : kDone;
   }
   if (words[0] == "--version") {
     fmt::print("ingot {}\n", INGOT_VERSION);
     return kDone;
+  }
+  if (words[0] == "help") {  // "ingot help train"
+    words.erase(words.begin());
+    words.emplace_back("--help");
   }
   size_t used = 0;
   const Verb* verb = find_verb(words, used);
@@ -70,7 +90,7 @@ int run(std::vector<std::string> words) {
   }
   const auto arguments = parse_arguments(*verb, words);
   if (!arguments) {
-    fmt::print(stderr, "{}\n", arguments.error().message);
+    Console(true).error(arguments.error().message);
     return kUsage;
   }
   return verb->run(*arguments);

@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/numbers.h"
 #include "cli/outcome.h"
+#include "cli/output_place.h"
 #include "data/document_reader.h"
 #include "data/tokenizer/tokenizer.h"
 #include "data/tokenizer/train_bpe.h"
@@ -32,15 +33,8 @@ Result<std::unique_ptr<data::Tokenizer>> train_characters(data::DocumentReader& 
   return vocabulary.build();
 }
 
-Result<std::unique_ptr<data::Tokenizer>> train_merges(const Arguments& arguments,
+Result<std::unique_ptr<data::Tokenizer>> train_merges(data::BpeTrainingOptions options,
                                                       data::DocumentReader& reader, Console& console) {
-  data::BpeTrainingOptions options;
-  INGOT_TRY(const int64_t vocab, integer_option(arguments, "--vocab-size", 4096, 257, INT32_MAX));
-  INGOT_TRY(options.min_frequency, integer_option(arguments, "--min-frequency", 2, 1, INT64_MAX));
-  INGOT_TRY(const int64_t threads, integer_option(arguments, "--threads", 0, 0, 4096));
-  options.vocab_size = static_cast<int32_t>(vocab);
-  options.threads = threads > 0 ? static_cast<int>(threads) : available_threads();
-  options.pattern = arguments.get("--pattern").value_or(options.pattern);
   options.progress = [&](const data::BpeTrainingProgress& progress) {
     console.live(fmt::format("tokenizer       {}: {}{}", progress.phase, format_integer(progress.done),
                              progress.total > 0 ? " of " + format_integer(progress.total) : ""));
@@ -59,16 +53,23 @@ Result<int> train(const Arguments& arguments, Console& console) {
     return invalid(
         "ingot data tokenizer train needs text and --out: ingot data tokenizer train --out tok.json "
         "book.txt");
-  const std::string kind = arguments.get("--kind").value_or("bpe");
-  if (kind != "bpe" && kind != "chars")
-    return invalid(fmt::format("--kind = {}   is not bpe or chars", kind));
+  OptionReader wanted(arguments);
+  const std::string kind = wanted.choice("--kind", {"bpe", "chars"});
+  data::BpeTrainingOptions options;
+  options.vocab_size = static_cast<int32_t>(wanted.integer("--vocab-size", 4096, 257, INT32_MAX));
+  options.min_frequency = wanted.integer("--min-frequency", 2, 1, INT64_MAX);
+  options.pattern = wanted.choice("--pattern", {"llama3", "gpt2", "qwen2", "o200k"});
+  const int64_t threads = wanted.integer("--threads", 0, 0, 4096);
+  options.threads = threads > 0 ? static_cast<int>(threads) : available_threads();
+  INGOT_TRY_VOID(wanted.done());
+  INGOT_TRY_VOID(check_writable(*arguments.get("--out"), "--out"));
   INGOT_TRY(std::vector<data::SourceFile> files,
             data::find_source_files(arguments.inputs(), data::TextFormat::kAuto));
   data::ReaderOptions reading;
   reading.text_field = arguments.get("--text-field").value_or(reading.text_field);
   data::DocumentReader reader(std::move(files), reading);
   INGOT_TRY(const std::unique_ptr<data::Tokenizer> tokenizer,
-            kind == "chars" ? train_characters(reader) : train_merges(arguments, reader, console));
+            kind == "chars" ? train_characters(reader) : train_merges(std::move(options), reader, console));
   for (const std::string& sentence : data::describe_skipped(reader.stats())) console.warn(sentence);
   INGOT_TRY_VOID(data::save_tokenizer(*tokenizer, *arguments.get("--out")));
   console.field("tokenizer", fmt::format("{}: {} tokens from {} of text", *arguments.get("--out"),
@@ -104,13 +105,7 @@ Result<int> info(const Arguments& arguments, Console& console) {
     return kDone;
   }
   if (const auto list = arguments.get("--decode")) {
-    std::vector<int32_t> ids;
-    for (size_t begin = 0; begin <= list->size();) {
-      const size_t end = std::min(list->find(',', begin), list->size());
-      INGOT_TRY(const int64_t id, parse_integer("--decode", list->substr(begin, end - begin), 0, INT32_MAX));
-      ids.push_back(static_cast<int32_t>(id));
-      begin = end + 1;
-    }
+    INGOT_TRY(const std::vector<int32_t> ids, parse_ids("--decode", *list));
     console.line(tokenizer->decode(ids));
     return kDone;
   }

@@ -5,10 +5,13 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/units.h"
+#include "cli/begun_run.h"
 #include "cli/commands.h"
 #include "cli/machine.h"
 #include "cli/outcome.h"
+#include "cli/output_place.h"
 #include "cli/run_folder.h"
+#include "cli/source_lines.h"
 #include "cli/text_generation.h"
 #include "cli/train_console.h"
 #include "cli/training_data.h"
@@ -39,6 +42,10 @@ struct Job {
   spec::LoadedSpec loaded;
   std::string run_dir;
   bool resumable = false;  // the run folder has checkpoints
+  SourceLine source;
+  std::string changes;  // of a begun run by this command, a line each
+  std::optional<FinishedRun> finished;
+  std::string memory;  // the plan in words
   Machine machine;
   TrainingData data;
   Resolution resolution;
@@ -81,13 +88,21 @@ std::vector<std::string> overrides_of(const Arguments& arguments, const std::vec
 // own.
 Result<void> load_configuration(const Arguments& arguments, Job& job) {
   std::vector<std::string> texts = arguments.inputs();
+  for (const std::string& path : texts) {
+    if (texts.size() > 1 && is_config(path))
+      return invalid(
+          fmt::format("{}   a configuration stands alone; name the texts in it (data.train), or with "
+                      "--set data.train=PATH",
+                      path));
+  }
   std::string config;
   if (texts.size() == 1 && is_config(texts[0])) {
     config = texts[0];
     texts.clear();
   } else if (texts.size() == 1 && path_exists(texts[0] + "/config.toml")) {
-    config = texts[0] + "/config.toml";
     job.run_dir = texts[0];
+    while (job.run_dir.size() > 1 && job.run_dir.back() == '/') job.run_dir.pop_back();
+    config = job.run_dir + "/config.toml";
     texts.clear();
   }
   const std::vector<std::string> overrides = overrides_of(arguments, texts);
@@ -105,6 +120,12 @@ Result<void> load_configuration(const Arguments& arguments, Job& job) {
   job.loaded.spec.run.dir = job.run_dir;
   INGOT_TRY(const std::vector<int64_t> steps, checkpoint::saved_steps(train::checkpoint_folder(job.run_dir)));
   job.resumable = !steps.empty() && job.loaded.spec.checkpoint.resume != "never";
+  return {};
+}
+
+// What is known to be wrong before any work: keys that this version cannot do, data that is not there, a
+// folder that cannot be written, a run of another configuration.
+Result<void> check_job(Job& job) {
   std::string refused;
   for (const std::string& sentence : spec::not_yet(job.loaded.spec))
     refused += (refused.empty() ? "" : "\n") + sentence;
@@ -113,38 +134,68 @@ Result<void> load_configuration(const Arguments& arguments, Job& job) {
     return invalid(
         "data.train   is not set: name a text file, as in ingot train book.txt, or set it in the "
         "configuration");
+  INGOT_TRY(job.source, describe_sources(job.loaded.spec.data.train));
+  INGOT_TRY_VOID(check_writable(job.run_dir, "run.dir"));
+  if (!path_exists(job.run_dir + "/config.toml") || job.loaded.spec.checkpoint.resume == "never") return {};
+  if (job.resumable) {
+    INGOT_TRY(const std::vector<std::string> changes, changes_of_begun_run(job.run_dir, job.loaded));
+    for (const std::string& change : changes) job.changes += (job.changes.empty() ? "" : "\n") + change;
+    INGOT_TRY(job.finished, finished_run(job.run_dir, job.loaded.spec));
+  }
   return {};
+}
+
+std::string tokenizer_text(const Job& job, double seconds) {
+  const data::Tokenizer& tokenizer = *job.data.prepared.tokenizer;
+  const data::TokenStream& train = job.data.prepared.dataset.train();
+  const data::TokenStream& validation = job.data.prepared.dataset.validation();
+  const int64_t tokens = train.tokens() + validation.tokens();
+  const auto bytes = static_cast<double>(train.text_bytes() + validation.text_bytes());
+  const std::string kind = tokenizer.kind() == "bpe" ? "byte-level BPE" : std::string(tokenizer.kind());
+  const std::string made = tokenizer.name() == "trained" ? "trained " + kind : kind;
+  const std::string when =
+      job.data.prepared.built ? fmt::format(" ({:.1f} s)", seconds) : " (kept from before)";
+  return fmt::format("{}, {} tokens: {} tokens, {:.2f} bytes a token{}\n{} for training, {} for validation",
+                     made, format_integer(tokenizer.vocab_size()), format_count(static_cast<double>(tokens)),
+                     bytes / static_cast<double>(std::max<int64_t>(tokens, 1)), when,
+                     format_integer(train.tokens()), format_integer(validation.tokens()));
 }
 
 Result<void> prepare(Job& job) {
+  const int64_t begin = monotonic_ns();
   INGOT_TRY(
       job.data, open_training_data(job.loaded.spec, "", [&](const data::BuildProgress& progress) {
-        job.console.live(fmt::format("reading text    {} done, {} tokens", format_bytes(progress.text_bytes),
-                                     format_integer(progress.tokens)));
+        job.console.live(fmt::format("tokenizer       {} of text read, {} tokens",
+                                     format_bytes(progress.text_bytes), format_integer(progress.tokens)));
       }));
-  const data::PreparedData& prepared = job.data.prepared;
-  const data::TokenStream& train = prepared.dataset.train();
-  for (const std::string& note : prepared.notes) job.console.field("", note);
-  job.console.field("data", fmt::format("{} training tokens in {} document{}, {} validation tokens{}",
-                                        format_integer(train.tokens()), format_integer(train.documents()),
-                                        train.documents() == 1 ? "" : "s",
-                                        format_integer(prepared.dataset.validation().tokens()),
-                                        prepared.built ? "" : " (kept from before)"));
+  const double seconds = static_cast<double>(monotonic_ns() - begin) * 1e-9;
+  job.console.field("tokenizer", tokenizer_text(job, seconds));
+  for (const std::string& note : job.data.prepared.notes) job.console.field("", note);
   return {};
 }
 
+// All parts in the unit of the whole: "1.31 GiB planned: state 0.18, activations 1.02, ...".
 std::string memory_text(const train::RunPrograms& programs, int ranks) {
   const graph::MemoryTotals& memory = programs.train.memory;
-  const auto size = [ranks](int64_t bytes) { return format_bytes(bytes * ranks); };
-  return fmt::format("{} planned: state {}, activations {}, gradients {}, packed weights {}",
-                     size(memory.total()), size(memory.state), size(memory.slots + memory.scratch),
-                     size(memory.step), size(memory.derived));
+  const std::string total = format_bytes(memory.total() * ranks);
+  double unit = 1;
+  for (const char* name : {"KiB", "MiB", "GiB", "TiB"}) {
+    unit *= 1024;
+    if (total.ends_with(name)) break;
+  }
+  const auto part = [&](int64_t bytes) {
+    return fmt::format("{:.2f}", static_cast<double>(bytes) * ranks / unit);
+  };
+  return fmt::format("{} planned: state {}, activations {}, gradients {}, packed weights {}", total,
+                     part(memory.state), part(memory.slots + memory.scratch), part(memory.step),
+                     part(memory.derived));
 }
 
 Result<void> plan(Job& job) {
   INGOT_TRY(job.resolution, train::resolve(job.loaded, job.machine.facts, job.data.facts()));
   const train::ResolvedRun& run = job.resolution.run;
   INGOT_TRY(job.programs, train::compile_programs(run));
+  job.memory = memory_text(job.programs, run.mesh.world());
   const int64_t planned = job.programs.train.memory.total() * run.mesh.world();
   const auto limit =
       static_cast<int64_t>(run.spec.run.memory_fraction * double(job.machine.facts.available_bytes));
@@ -190,17 +241,17 @@ nlohmann::ordered_json plan_json(const Job& job) {
   return json;
 }
 
-void show_plan(Job& job) {
+void show_model(Job& job) {
   for (const train::Explanation& one : job.resolution.explanations) {
     if (one.subject != "budget") job.console.field(one.subject, one.text);
   }
-  job.console.field("memory", memory_text(job.programs, job.resolution.run.mesh.world()));
 }
 
 void show_budget(Job& job) {
   for (const train::Explanation& one : job.resolution.explanations) {
     if (one.subject == "budget") job.console.field(one.subject, one.text);
   }
+  job.console.field("memory", job.memory);
 }
 
 int dry_run(Job& job, bool json) {
@@ -208,11 +259,12 @@ int dry_run(Job& job, bool json) {
     fmt::print("{}\n", plan_json(job).dump(2));
     return kDone;
   }
-  show_plan(job);
+  show_model(job);
   show_budget(job);
   const double seconds =
       predicted_seconds_per_step(job) * static_cast<double>(job.resolution.run.train_steps);
-  job.console.field("time", fmt::format("about {} predicted for the steps", format_duration(seconds)));
+  job.console.field(
+      "time", fmt::format("about {} predicted for the steps (a run measures it)", format_duration(seconds)));
   job.console.field("", "nothing was started (--dry-run)");
   return kDone;
 }
@@ -264,14 +316,19 @@ void show_result(Job& job, const train::LoopResult& result) {
   } else {
     text += fmt::format(", loss {:.3f}", result.last_loss);
   }
-  text += fmt::format(", {} skipped step{}", result.progress.skipped_steps,
-                      result.progress.skipped_steps == 1 ? "" : "s");
+  const train::Progress& progress = result.progress;
+  text += fmt::format(", {} skipped step{}", format_integer(progress.skipped_steps),
+                      progress.skipped_steps == 1 ? "" : "s");
+  text += fmt::format(", {} clipped", format_integer(progress.clipped_steps));
   switch (result.reason) {
     case train::StopReason::kTargetLoss:
-      text += fmt::format("; target loss reached after {:.1f} epochs", result.epochs);
+      text += fmt::format("\ntarget loss {} reached after {:.2f} epochs",
+                          *job.resolution.run.spec.train.target_loss, result.epochs);
       break;
     case train::StopReason::kMaxTime:
-      text += "; stopped by train.max_time";
+      text += fmt::format("\nthe time of {} ended before the {} steps planned",
+                          format_duration(*job.resolution.run.spec.train.max_time),
+                          format_integer(job.resolution.run.train_steps));
       break;
     default:
       break;
@@ -285,9 +342,9 @@ void show_next(Job& job) {
   if (run) {
     const auto sample =
         generate_text(*run, {.prompt = "", .tokens = 60, .sampling = {.temperature = 0.8, .top_k = 50}});
-    if (sample) job.console.field("sample", one_paragraph(*sample));
+    if (sample && sample->find_first_not_of(" \n\t\r") != std::string::npos)
+      job.console.field("sample", one_paragraph(*sample));
   }
-  job.console.field("run", job.run_dir);
   job.console.field("next", fmt::format("ingot generate {} --prompt \"…\"\ningot eval {} --data other.txt\n"
                                         "ingot export {} --to hf-folder/",
                                         job.run_dir, job.run_dir, job.run_dir));
@@ -307,7 +364,7 @@ Result<int> train(Job& job) {
   job.programs.train = session->programs().train;
   INGOT_TRY_VOID(write_run_files(job));
   INGOT_TRY(train::RunFiles files, train::RunFiles::open(job.run_dir));
-  job.console.field("run", fmt::format("{}  (configuration: config.toml)", job.run_dir));
+  job.console.field("run", fmt::format("{}/   (configuration written there: config.toml)", job.run_dir));
   EventLog events;
   events.add_sink([&](const Event& event) { (void)files.write(event); });
   events.add_sink([&](const Event& event) {
@@ -349,6 +406,16 @@ Result<int> run_job(const Arguments& arguments, Job& job) {
     fmt::print("{}", spec::dump_spec(job.loaded.spec));
     return kDone;
   }
+  if (arguments.has("--json") && !arguments.has("--dry-run"))
+    return invalid("--json   goes with --dry-run; a run writes its figures to metrics.jsonl");
+  INGOT_TRY_VOID(check_job(job));
+  if (!job.changes.empty()) job.console.field("changed", job.changes);
+  if (job.finished && !arguments.has("--dry-run")) {
+    job.console.field("done", job.finished->what);
+    job.console.field("more", job.finished->more);
+    return kDone;
+  }
+  job.console.field(job.source.name, job.source.text);
   const spec::RunSpec& spec = job.loaded.spec;
   const bool steps_known = spec.train.train_steps || spec.train.train_tokens;
   // What a choice or a prediction rests on is measured; a run that leaves nothing open starts at once.
@@ -359,7 +426,7 @@ Result<int> run_job(const Arguments& arguments, Job& job) {
   INGOT_TRY_VOID(prepare(job));
   INGOT_TRY_VOID(plan(job));
   if (arguments.has("--dry-run")) return dry_run(job, arguments.has("--json"));
-  show_plan(job);
+  show_model(job);
   return train(job);
 }
 
@@ -375,13 +442,14 @@ int run(const Arguments& arguments) {
 
 Verb train_verb() {
   return {.name = "train",
-          .summary = "Train a model: from text, from a configuration, or a run that goes on.",
+          .summary = "Train a model from text or a configuration, or go on with a run.",
           .group = "Train",
           .example = "ingot train book.txt --max-time 20min",
           .input = "text files, folders or globs (txt, jsonl, .gz, .zst); or one run.toml; or a run's folder",
           .options = kOptions,
           .see_also = "docs/howto/train.md, ingot generate, ingot eval",
-          .run = run};
+          .run = run,
+          .saves = true};
 }
 
 }  // namespace ingot::cli

@@ -19,22 +19,23 @@ void TrainConsole::begin() {
 }
 
 void TrainConsole::step(const train::StepReport& report) {
-  const bool last = report.step == report.total_steps;
+  const bool last = report.last;
   if (console_.terminal()) {
     const int64_t now = monotonic_ns();
     if (now - drawn_ns_ < kRedrawNs && !last) return;
     drawn_ns_ = now;
     const std::string line = fmt::format(
-        "{:>7} {:>7.3f} {:>9} {:>4.0f}% {:>10} {:>9} {:>9}{}", format_integer(report.step),
-        report.outcome.loss, format_integer(static_cast<int64_t>(report.tokens_per_second)), report.mfu * 100,
-        format_bytes(report.resident_bytes), format_duration(report.elapsed_seconds),
-        format_duration(report.left_seconds), last_evaluation_);
+        "{:>7} {:>7.3f} {:>9} {:>5} {:>10} {:>9} {:>9}{}", format_integer(report.step), report.outcome.loss,
+        format_integer(static_cast<int64_t>(report.tokens_per_second)),
+        report.mfu > 0 ? fmt::format("{:.0f}%", report.mfu * 100) : "-", format_bytes(report.resident_bytes),
+        format_duration(report.elapsed_seconds), format_duration(report.left_seconds), last_evaluation_);
     last ? console_.line(line) : console_.live(line);
   } else if (report.log_line || last) {
     console_.line(
-        fmt::format("step {} | loss {:.4f} | lr {:.1e} | grad {:.2f} | {} tok/s | mfu {:.2f} | {} | eta {}",
+        fmt::format("step {} | loss {:.4f} | lr {:.1e} | grad {:.2f} | {} tok/s | mfu {} | {} | eta {}",
                     report.step, report.outcome.loss, report.learning_rate, report.outcome.grad_norm,
-                    format_integer(static_cast<int64_t>(report.tokens_per_second)), report.mfu,
+                    format_integer(static_cast<int64_t>(report.tokens_per_second)),
+                    report.mfu > 0 ? fmt::format("{:.2f}", report.mfu) : "-",
                     step_time(report.seconds_per_step), format_duration(report.left_seconds)));
   }
 }

@@ -90,13 +90,13 @@ Result<std::unique_ptr<Tokenizer>> train_tokenizer(const PrepareOptions& options
   };
   INGOT_TRY(std::unique_ptr<Tokenizer> tokenizer, train_bpe(source, training));
   tokenizer->set_name("trained");
-  notes->push_back(fmt::format("trained byte-level BPE, {} tokens{}", format_integer(tokenizer->vocab_size()),
-                               limited ? ", on the first " + format_bytes(kMaxTrainingText) : ""));
+  if (limited)
+    notes->push_back(
+        fmt::format("the tokenizer was trained on the first {} of the text", format_bytes(kMaxTrainingText)));
   return tokenizer;
 }
 
-Result<std::unique_ptr<Tokenizer>> character_tokenizer(const PrepareOptions& options, const RawText& text,
-                                                       std::vector<std::string>* notes) {
+Result<std::unique_ptr<Tokenizer>> character_tokenizer(const PrepareOptions& options, const RawText& text) {
   CharacterVocabulary vocabulary;
   for (const std::vector<SourceFile>* sources : {&text.train, &text.validation}) {
     DocumentReader reader(*sources, reader_options(options));
@@ -111,7 +111,6 @@ Result<std::unique_ptr<Tokenizer>> character_tokenizer(const PrepareOptions& opt
   }
   INGOT_TRY(std::unique_ptr<Tokenizer> tokenizer, vocabulary.build());
   tokenizer->set_name("chars");
-  notes->push_back(fmt::format("{} characters", format_integer(tokenizer->vocab_size())));
   return tokenizer;
 }
 
@@ -126,7 +125,7 @@ Result<std::unique_ptr<Tokenizer>> make_tokenizer(const PrepareOptions& options,
         "Standard input can be read once, and making a tokenizer from text takes a pass of its own. Save the "
         "text to a file, or name a tokenizer (data.tokenizer = \"bytes\", or a path)");
   }
-  if (options.tokenizer == "chars") return character_tokenizer(options, text, notes);
+  if (options.tokenizer == "chars") return character_tokenizer(options, text);
   return train_tokenizer(options, text.train, notes);
 }
 

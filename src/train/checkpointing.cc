@@ -73,6 +73,7 @@ checkpoint::StateRecord record_of(Session& session, const Progress& progress, co
   for (const auto& [name, index] : kScalars) record.scalars.emplace_back(name, session.scalars(0)[index]);
   record.scalars.emplace_back("training_seconds", progress.training_seconds);
   record.counters = {{"skipped_steps", progress.skipped_steps},
+                     {"clipped_steps", progress.clipped_steps},
                      {"global_batch_size", run.batch.global_batch},
                      {"seq_len", run.seq_len()}};
   if (progress.best_validation_step > 0) record.best_validation_loss = progress.best_validation_loss;
@@ -156,6 +157,7 @@ Result<Progress> load_session(Session& session, const checkpoint::Checkpoint& sa
   Progress progress;
   progress.step = record.step;
   progress.skipped_steps = counter(record, "skipped_steps");
+  progress.clipped_steps = counter(record, "clipped_steps");
   progress.best_validation_loss = record.best_validation_loss.value_or(0);
   progress.best_validation_step = record.best_validation_step;
   for (int r = 0; r < session.run().mesh.world(); ++r) {

@@ -10,9 +10,10 @@ namespace ingot::train {
 
 // How far a run is. Everything that training carries from step to step besides tensors and scalars.
 struct Progress {
-  int64_t step = 0;             // finished steps
-  double training_seconds = 0;  // over all its processes
-  int64_t skipped_steps = 0;
+  int64_t step = 0;                 // finished steps
+  double training_seconds = 0;      // over all its processes
+  int64_t skipped_steps = 0;        // updates left out: the gradient norm was not finite
+  int64_t clipped_steps = 0;        // updates with a gradient norm above optimizer.clip_grad
   double best_validation_loss = 0;  // meaningless while best_validation_step is 0
   int64_t best_validation_step = 0;
 };

@@ -13,6 +13,8 @@ namespace {
 constexpr double kRateWindowSeconds = 5;  // a live rate that follows changes and does not jitter
 constexpr double kPeakIntervalSeconds = 20;
 constexpr double kFirstPeakSeconds = 2;  // a run shorter than this needs no MFU
+// Until an evaluation was timed: its forward pass takes a third of a step's time for as many tokens.
+constexpr double kForwardShare = 1.0 / 3;
 
 double seconds_between(int64_t begin_ns, int64_t end_ns) {
   return static_cast<double>(end_ns - begin_ns) * 1e-9;
@@ -54,6 +56,7 @@ class Loop {
   StepReport report_of(const StepOutcome& outcome) const;
   Result<void> write_metrics(const StepReport& report, std::optional<double> validation_loss);
   bool has_validation() const;
+  double ending_seconds() const;
   bool due(int64_t interval) const { return interval > 0 && progress_.step % interval == 0; }
   double elapsed() const { return seconds_before_ + seconds_between(began_ns_, monotonic_ns()); }
 
@@ -66,12 +69,25 @@ class Loop {
   double flops_, flops_causal_;
   double peak_ = 0;
   int64_t peak_at_ns_ = 0, began_ns_ = 0, saved_step_ = -1, evaluated_step_ = -1;
-  double seconds_before_ = 0, checkpoint_seconds_ = 0;
+  double seconds_before_ = 0, checkpoint_seconds_ = 0, save_seconds_ = 0;
+  double evaluation_seconds_ = 0;  // of the last one; 0: none yet
   bool stop_ = false, interrupt_seen_ = false;
 };
 
 bool Loop::has_validation() const {
   return in_.validation != nullptr && in_.validation->samples(run_.seq_len()) > 0;
+}
+
+// What the evaluation and the save after the last step take: a time budget holds them too.
+double Loop::ending_seconds() const {
+  double evaluation = has_validation() ? evaluation_seconds_ : 0;
+  if (has_validation() && evaluation_seconds_ == 0) {
+    const int64_t all = in_.validation->samples(run_.seq_len()) * run_.seq_len();
+    const int64_t tokens = std::min(all, run_.spec.eval.eval_tokens.value_or(all));
+    evaluation = kForwardShare * rate_.seconds_per_step() * static_cast<double>(tokens) /
+                 static_cast<double>(run_.tokens_per_step());
+  }
+  return evaluation + save_seconds_;
 }
 
 void Loop::sample_peak() {
@@ -139,14 +155,18 @@ Result<void> Loop::write_metrics(const StepReport& report, std::optional<double>
   line.memory_bytes = report.resident_bytes;
   line.loss_scale = report.outcome.loss_scale;
   line.skipped = !report.outcome.applied;
+  line.skipped_steps = progress_.skipped_steps;
+  line.clipped_steps = progress_.clipped_steps;
   return in_.files->write(line);
 }
 
 Result<void> Loop::evaluate() {
   if (!has_validation() || evaluated_step_ == progress_.step) return {};
   evaluated_step_ = progress_.step;
+  const int64_t begin = monotonic_ns();
   INGOT_TRY(const Evaluation evaluation,
             in_.session->evaluate(*in_.validation, run_.spec.eval.eval_tokens.value_or(-1)));
+  evaluation_seconds_ = seconds_between(begin, monotonic_ns());
   result_.last_evaluation = evaluation;
   const bool best = progress_.best_validation_step == 0 || evaluation.loss < progress_.best_validation_loss;
   if (best) {
@@ -166,7 +186,7 @@ Result<void> Loop::save(bool last) {
   const int64_t begin = monotonic_ns();
   progress_.training_seconds = elapsed();
   auto saved = save_session(*in_.session, checkpoint_folder(in_.run_dir), progress_, in_.identity);
-  checkpoint_seconds_ = seconds_between(begin, monotonic_ns());
+  checkpoint_seconds_ = save_seconds_ = seconds_between(begin, monotonic_ns());
   if (!saved) {
     if (last) return std::move(saved).take_error();
     in_.events->emit(
@@ -202,18 +222,21 @@ Result<void> Loop::one_step() {
   rate_.add(outcome.seconds);
   result_.last_loss = outcome.loss;
   if (!outcome.applied) report_skip(outcome);
+  const double clip = run_.spec.optimizer.clip_grad;
+  if (outcome.applied && clip > 0 && outcome.grad_norm > clip) ++progress_.clipped_steps;
   sample_peak();
   StepReport report = report_of(outcome);
   const std::optional<double> max_time = run_.spec.train.max_time;
   if (outcome.stop_requested) {
     result_.reason = StopReason::kInterrupted;
     stop_ = true;
-  } else if (max_time && elapsed() + report.seconds_per_step > *max_time &&
+  } else if (max_time && elapsed() + report.seconds_per_step + ending_seconds() > *max_time &&
              progress_.step < run_.train_steps) {
     result_.reason = StopReason::kMaxTime;
     stop_ = true;
   }
   const bool last = stop_ || progress_.step == run_.train_steps;
+  report.last = last;
   if (call_.on_step) call_.on_step(report);
   const bool evaluates =
       result_.reason != StopReason::kInterrupted && (last || due(run_.spec.eval.eval_interval));

@@ -22,6 +22,7 @@ struct StepReport {
   int64_t resident_bytes = 0;
   double elapsed_seconds = 0, left_seconds = 0;
   bool log_line = false;  // at log_interval
+  bool last = false;      // of this process
 };
 
 struct EvaluationReport {

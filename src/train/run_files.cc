@@ -28,6 +28,8 @@ std::string to_json(const MetricsLine& line) {
   json["memory_bytes"] = line.memory_bytes;
   json["loss_scale"] = line.loss_scale;
   if (line.skipped) json["skipped"] = true;
+  json["skipped_steps"] = line.skipped_steps;
+  json["clipped_steps"] = line.clipped_steps;
   return json.dump();
 }
 

@@ -22,6 +22,7 @@ struct MetricsLine {
   int64_t memory_bytes = 0;  // resident
   double loss_scale = 1;
   bool skipped = false;
+  int64_t skipped_steps = 0, clipped_steps = 0;  // of the run so far
 };
 std::string to_json(const MetricsLine& line);
 
