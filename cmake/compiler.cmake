@@ -17,7 +17,8 @@ target_compile_definitions(ingot_flags INTERFACE
   $<$<NOT:$<CONFIG:Release>>:_GLIBCXX_ASSERTIONS>
   $<$<CONFIG:Debug>:INGOT_POISON=1>)
 if(INGOT_SANITIZE)
-  target_compile_options(ingot_flags INTERFACE -fsanitize=${INGOT_SANITIZE} -fno-omit-frame-pointer)
+  target_compile_options(ingot_flags INTERFACE
+    -fsanitize=${INGOT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(ingot_flags INTERFACE -fsanitize=${INGOT_SANITIZE})
 endif()
 find_package(Threads REQUIRED)

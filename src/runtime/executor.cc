@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/clock.h"
+#include "runtime/arena_guard.h"
 #include "runtime/bound.h"
 #include "tensor/half.h"
 
@@ -15,9 +16,21 @@ using graph::Invocation;
 
 size_t index(int i) { return static_cast<size_t>(i); }
 
-// All bits set: NaN in every floating type, -1 in integers.
+// All bits set: NaN in every floating type, -1 in integers. For memory that is open.
 void poison(std::byte* at, int64_t bytes) {
   if (bytes > 0) std::memset(at, 0xff, static_cast<size_t>(bytes));
+}
+
+// The same for memory that is closed (arena_guard.h) and stays so.
+void poison_closed(std::byte* at, int64_t bytes) {
+  open_memory(at, bytes);
+  poison(at, bytes);
+  close_memory(at, bytes);
+}
+
+bool is_input(std::string_view buffer, std::string_view name) {
+  constexpr std::string_view kBatch = "batch.";
+  return buffer == name || (buffer.starts_with(kBatch) && buffer.substr(kBatch.size()) == name);
 }
 
 bool all_finite(const TensorView& view) {
@@ -43,6 +56,7 @@ bool all_finite(const TensorView& view) {
 }  // namespace
 
 struct Executor::Impl {
+  class ClosedMemory;
   graph::Program program;
   State& state;
   comm::Transport& transport;
@@ -82,6 +96,10 @@ struct Executor::Impl {
   Result<void> finish_until(size_t last);
   Result<void> finish_all();
   Bases bases_of(const Invocation& invocation, int side) const;
+  template <class Visit>
+  void visit_memory(int side, const Visit& visit) const;
+  template <class Visit>
+  void visit_operands(const BoundInstruction& bound, const Visit& visit) const;
   void check_outputs(const BoundInstruction& bound, const Invocation& invocation);
 };
 
@@ -114,6 +132,45 @@ void Executor::Impl::prepare() {
     }
   }
 }
+
+// All that instructions work on, as (address, bytes), but for the side of the inputs that is being filled.
+// With what lies behind: kernels that read past the last operand would read past others too.
+template <class Visit>
+void Executor::Impl::visit_memory(int side, const Visit& visit) const {
+  constexpr int64_t kTail = 64;  // of a tensor::Buffer
+  const auto visit_area = [&](const std::byte* at, int64_t bytes) {
+    if (at != nullptr) visit(at, bytes + kTail);
+  };
+  for (size_t i = 0; i < code().buffers.size(); ++i) visit_area(memory.buffers[i], code().buffers[i].bytes());
+  for (const tensor::Buffer* area : {&memory.input[index(side)], &memory.scratch, &memory.staging})
+    visit_area(area->data(), area->bytes());
+  for (const tensor::Buffer& slots : memory.slots) visit_area(slots.data(), slots.bytes());
+}
+
+template <class Visit>
+void Executor::Impl::visit_operands(const BoundInstruction& instruction, const Visit& visit) const {
+  const size_t end = instruction.first + instruction.inputs + instruction.outputs;
+  for (size_t i = instruction.first; i < end; ++i) visit(bound.views[i].data, bound.views[i].bytes());
+  visit(instruction.workspace.data(), static_cast<int64_t>(instruction.workspace.size()));
+}
+
+// While it lives, an instruction reaches its operands and its workspace and nothing else: a proof of the plan
+// and of the kernels where the build has the address sanitizer.
+class Executor::Impl::ClosedMemory {
+ public:
+  ClosedMemory(const Impl& impl, int side) : impl_(impl), side_(side) {
+    if (kMemoryCloses) impl_.visit_memory(side_, close_memory);
+  }
+  ~ClosedMemory() {
+    if (kMemoryCloses) impl_.visit_memory(side_, open_memory);
+  }
+  ClosedMemory(const ClosedMemory&) = delete;
+  ClosedMemory& operator=(const ClosedMemory&) = delete;
+
+ private:
+  const Impl& impl_;
+  int side_;
+};
 
 Bases Executor::Impl::bases_of(const Invocation& invocation, int side) const {
   Bases bases;
@@ -166,15 +223,20 @@ void Executor::Impl::add_requests(int side) {
       step = reinterpret_cast<const double*>(memory.input[index(side)].data() + memory.input_offset[i]);
   }
   if (sums == nullptr || step == nullptr) return;
+  constexpr int64_t kBlockBytes = graph::kControlBlock * int64_t{sizeof(double)};
+  open_memory(sums, kBlockBytes);
+  open_memory(step, kBlockBytes);
   for (int i = 0; i < graph::kRequestCount; ++i) sums[graph::kRequests + i] += step[graph::kOwnRequests + i];
+  close_memory(sums, kBlockBytes);
+  close_memory(step, kBlockBytes);
 }
 
 Result<void> Executor::Impl::run_segment(const Invocation& invocation, int side, size_t position) {
   const BoundSegment& segment = bound.segments[index(invocation.segment)];
   const Bases bases = bases_of(invocation, side);
   if (options.poison) {
-    poison(memory.scratch.data(), memory.scratch_bytes);
-    poison(memory.staging.data(), memory.staging_bytes);
+    poison_closed(memory.scratch.data(), memory.scratch_bytes);
+    poison_closed(memory.staging.data(), memory.staging_bytes);
   }
   for (const BoundInstruction& instruction : segment.instructions) {
     if (instruction.node->when == graph::When::kFirst && !invocation.first) continue;
@@ -185,7 +247,8 @@ Result<void> Executor::Impl::run_segment(const Invocation& invocation, int side,
   if (options.poison && position < frees.size()) {
     for (size_t c = 0; c < graph::kSlotClasses; ++c)
       if (frees[position][c])
-        poison(reinterpret_cast<std::byte*>(bases.at[kFirstSlotBase + c]), program.pools[c].slot_bytes);
+        poison_closed(reinterpret_cast<std::byte*>(bases.at[kFirstSlotBase + c]),
+                      program.pools[c].slot_bytes);
   }
   return {};
 }
@@ -240,6 +303,7 @@ Result<void> Executor::Impl::execute(const BoundInstruction& instruction, const 
         reinterpret_cast<void*>(bases.at[operand.base] + operand.offset +
                                 static_cast<uintptr_t>(operand.micro_batch_bytes * bases.micro_batch));
   }
+  if (kMemoryCloses) visit_operands(instruction, open_memory);
   const bool timed = observer || instruction.action != Action::kKernel;
   const int64_t begin_ns = timed ? monotonic_ns() : 0;
   if (auto result = perform(instruction, invocation); !result) {
@@ -252,6 +316,7 @@ Result<void> Executor::Impl::execute(const BoundInstruction& instruction, const 
     if (observer) observer(invocation, *instruction.instruction, begin_ns, end_ns);
   }
   if (search != nullptr) check_outputs(instruction, invocation);
+  if (kMemoryCloses) visit_operands(instruction, close_memory);
   return {};
 }
 
@@ -329,7 +394,7 @@ TensorView Executor::input(const std::string& name, int side) const {
   const std::vector<graph::BufferPlan>& plans = impl_->code().buffers;
   for (size_t i = 0; i < plans.size(); ++i) {
     const graph::BufferPlan& plan = plans[i];
-    if (plan.space != graph::Space::kInput || (plan.name != name && plan.name != "batch." + name)) continue;
+    if (plan.space != graph::Space::kInput || !is_input(plan.name, name)) continue;
     std::byte* at = impl_->memory.input[index(side)].data() + impl_->memory.input_offset[i];
     if (plan.micro_batch_elements == 0) return {at, plan.dtype, tensor::Shape{plan.elements}};
     std::array<int64_t, tensor::kMaxRank> extents{};
@@ -357,6 +422,7 @@ TensorView Executor::step_buffer(const std::string& name) const {
 Result<StepTiming> Executor::run_step(int side) {
   const int64_t begin_ns = monotonic_ns();
   impl_->communication_ns = 0;
+  const Impl::ClosedMemory closed(*impl_, side);
   INGOT_TRY_VOID(impl_->run_begin());
   INGOT_TRY_VOID(impl_->run_timeline(side, true));
   if (impl_->updates) impl_->state.touch_parameters();
@@ -366,8 +432,12 @@ Result<StepTiming> Executor::run_step(int side) {
 Result<NonFinite> Executor::find_non_finite(int side) {
   NonFinite found;
   impl_->search = &found;
-  auto result = impl_->run_begin();
-  if (result) result = impl_->run_timeline(side, false);
+  Result<void> result;
+  {
+    const Impl::ClosedMemory closed(*impl_, side);
+    result = impl_->run_begin();
+    if (result) result = impl_->run_timeline(side, false);
+  }
   impl_->search = nullptr;
   if (!result) return std::move(result).take_error();
   const TensorView sums = step_buffer("control.sums");
