@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "base/clock.h"
 #include "graph/ops.h"
@@ -200,6 +201,7 @@ Result<void> Session::start_data(const data::TokenStream& stream, int64_t first_
     };
     const data::Sampler order =
         data::Sampler::shuffled(stream.samples(run_.seq_len()), static_cast<uint64_t>(run_.spec.run.seed));
+    engine.loader.reset();  // one that runs would go on filling the same buffers
     INGOT_TRY(engine.loader, data::Loader::start(stream, order, options, view(0), view(1)));
     return {};
   });
@@ -232,7 +234,8 @@ Result<void> Session::step_of(Rank& rank, int64_t step, bool request_stop, StepO
 Result<StepOutcome> Session::step(int64_t step, bool request_stop) {
   StepOutcome outcome;
   const int64_t begin = monotonic_ns();
-  INGOT_TRY_VOID(team_->each([&](Rank& rank) { return step_of(rank, step, request_stop, &outcome); }));
+  const auto body = [&](Rank& rank) { return step_of(rank, step, request_stop, &outcome); };
+  INGOT_TRY_VOID(team_->each(std::cref(body)));  // a copy of the body would be allocated
   if (outcome.applied) weights_->touch();
   outcome.seconds = static_cast<double>(monotonic_ns() - begin) * 1e-9;
   return outcome;
