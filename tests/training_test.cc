@@ -222,9 +222,9 @@ TEST(Training, AnotherModelOrDataIsRefusedWithARemedy) {
   ASSERT_EQ(training.run("a").exit_code, 0);
   const Finished model = training.run("a", {"model.num_hidden_layers=3"});
   EXPECT_EQ(model.exit_code, 2) << model.out;
-  EXPECT_TRUE(contains(model.err, "num_layers")) << model.err;
+  EXPECT_TRUE(contains(model.err, "model.num_hidden_layers: 2 before, 3 now")) << model.err;
   std::ofstream(training.folder() / "text.txt") << made_up_text(70000);
-  const Finished data = training.run("a");
+  const Finished data = training.run("a", {"train.train_steps=120"});
   EXPECT_EQ(data.exit_code, 2) << data.out;
   EXPECT_TRUE(contains(data.err, "another data set")) << data.err;
 }

@@ -290,6 +290,10 @@ Result<train::Progress> start_state(Job& job, train::Session& session) {
     job.console.field("resume", fmt::format("step {} from {}", format_integer(progress.step), from));
     return progress;
   }
+  // Lines of a run that was killed before its first checkpoint: these steps are made again.
+  INGOT_TRY_VOID(train::RunFiles::forget_after(job.run_dir, 0));
+  // A run that ended before its first checkpoint left lines that come again.
+  INGOT_TRY_VOID(train::RunFiles::forget_after(job.run_dir, 0));
   if (!spec.train.init_from.empty()) {
     INGOT_TRY_VOID(train::init_from_folder(session.weights(), spec.model, spec.train.init_from));
     job.console.field("init", "parameters of " + spec.train.init_from);
