@@ -57,19 +57,16 @@ class StoredBytes {
       begin_ = 0;
     }
     if (end_ == buffer_.size()) return true;
-    while (true) {
-      const ssize_t got = ::read(fd_, buffer_.data() + end_, buffer_.size() - end_);
-      if (got > 0) {
-        end_ += static_cast<size_t>(got);
-        return true;
-      }
-      if (got == 0) return false;
-      if (errno != EINTR) {
-        return io_error(fmt::format("{} cannot be read after byte {}: {}", name(),
-                                    format_integer(consumed_ + static_cast<int64_t>(end_)),
-                                    std::strerror(errno)));
-      }
-    }
+    INGOT_TRY(const size_t got, read_some(std::span(buffer_).subspan(end_)));
+    end_ += got;
+    return got > 0;
+  }
+
+  // The same past the buffer, which must be empty: how many bytes went to `out`, 0 at the end of the file.
+  Result<size_t> read_past(std::span<char> out) {
+    INGOT_TRY(const size_t got, read_some(out));
+    consumed_ += static_cast<int64_t>(got);
+    return got;
   }
 
   // Bytes at hand, at least `wanted` unless the file ends before.
@@ -82,6 +79,17 @@ class StoredBytes {
   }
 
  private:
+  Result<size_t> read_some(std::span<char> out) {
+    while (true) {
+      const ssize_t got = ::read(fd_, out.data(), out.size());
+      if (got >= 0) return static_cast<size_t>(got);
+      if (errno == EINTR) continue;
+      return io_error(fmt::format("{} cannot be read after byte {}: {}", name(),
+                                  format_integer(consumed_ + static_cast<int64_t>(end_ - begin_)),
+                                  std::strerror(errno)));
+    }
+  }
+
   StoredBytes(std::string path, int fd) : path_(std::move(path)), fd_(fd), buffer_(kInputBytes) {}
   std::string path_;
   int fd_;
@@ -95,10 +103,7 @@ class PlainSource final : public ByteSource {
  public:
   explicit PlainSource(std::unique_ptr<StoredBytes> stored) : stored_(std::move(stored)) {}
   Result<size_t> read(std::span<char> out) override {
-    if (stored_->available().empty()) {
-      INGOT_TRY(const bool more, stored_->refill());
-      if (!more) return size_t{0};
-    }
+    if (stored_->available().empty()) return stored_->read_past(out);
     const size_t bytes = std::min(out.size(), stored_->available().size());
     std::memcpy(out.data(), stored_->available().data(), bytes);
     stored_->consume(bytes);
@@ -117,9 +122,11 @@ Error torn(const StoredBytes& stored, std::string_view kind) {
 }
 
 Error damaged(const StoredBytes& stored, std::string_view kind, std::string_view library_words) {
-  return corrupt(
-      fmt::format("{} is damaged: its {} data is wrong near byte {} ({}). Copy or download it again",
-                  stored.name(), kind, format_integer(stored.consumed()), library_words));
+  return corrupt(fmt::format(
+      "{} is damaged: its {} data is wrong between bytes {} and {} ({}). Copy or download it "
+      "again",
+      stored.name(), kind, format_integer(stored.consumed()),
+      format_integer(stored.consumed() + static_cast<int64_t>(stored.available().size())), library_words));
 }
 
 // gzip (RFC 1952), any number of members; dictzip is gzip with an extra field.

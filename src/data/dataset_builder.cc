@@ -43,12 +43,13 @@ class BuildRun {
         if (!unit->pieces.empty()) encoder.submit(std::move(unit));
       }
       if (encoder.empty()) break;
-      const std::unique_ptr<EncodeUnit> unit = encoder.next();
+      std::unique_ptr<EncodeUnit> unit = encoder.next();
       if (unit->failed) {
         const EncodeUnit::Piece& piece = unit->pieces[unit->failed_piece];
         return Error(*unit->failed).context(reader.place(piece.source, piece.line));
       }
       INGOT_TRY_VOID(write_unit(*unit, target));
+      spare_.push_back(std::move(unit));
       report(reader, false);
     }
     report(reader, true);
@@ -59,8 +60,8 @@ class BuildRun {
 
  private:
   Result<std::unique_ptr<EncodeUnit>> read_unit(DocumentReader& reader, bool* at_end) {
-    auto unit = std::make_unique<EncodeUnit>();
-    DocumentPiece piece;
+    std::unique_ptr<EncodeUnit> unit = empty_unit();
+    DocumentPiece& piece = piece_;
     while (static_cast<int64_t>(unit->text.size()) < options_.piece_bytes) {
       INGOT_TRY(const bool more, reader.next(piece));
       if (!more) {
@@ -75,6 +76,17 @@ class BuildRun {
         unit->text += piece.text;
       }
     }
+    return unit;
+  }
+
+  // One that was written, for its memory, or a new one.
+  std::unique_ptr<EncodeUnit> empty_unit() {
+    if (spare_.empty()) return std::make_unique<EncodeUnit>();
+    std::unique_ptr<EncodeUnit> unit = std::move(spare_.back());
+    spare_.pop_back();
+    unit->text.clear();
+    unit->pieces.clear();
+    unit->ids.clear();
     return unit;
   }
 
@@ -119,6 +131,8 @@ class BuildRun {
   const BuildOptions& options_;
   const BuildProgressCallback& progress_;
   std::optional<int32_t> bos_;
+  DocumentPiece piece_;
+  std::vector<std::unique_ptr<EncodeUnit>> spare_;
   int64_t started_ns_;
   int64_t reported_ns_ = 0;
   int64_t source_files_ = 0;

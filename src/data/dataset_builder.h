@@ -30,7 +30,7 @@ struct BuildOptions {
   bool bos = false;                          // the token of begin_of_text() before every document
   int64_t shard_bytes = int64_t{256} << 20;  // of tokens; a document may run over several shards
   int64_t block_bytes = int64_t{4} << 20;    // of a shard
-  int64_t piece_bytes = int64_t{1} << 20;    // text handed to one thread at a time
+  int64_t piece_bytes = int64_t{1} << 18;    // text handed to one thread at a time
   int64_t held_tokens = int64_t{8} << 20;    // of the first document in memory; a longer one waits in a file
   int threads = 1;                           // 0: all that the process has
   std::string tokenizer_name;                // recorded in the manifest

@@ -82,24 +82,28 @@ TEST_F(BuilderTest, OneDocumentIsCutAtTheLastPart) {
   EXPECT_EQ(contents(options_.out).count("first-document"), 0u);
 }
 
-TEST_F(BuilderTest, FirstDocumentInMemoryOrInAFileGivesTheSameBytes) {
+TEST_F(BuilderTest, HowMuchOfTheFirstDocumentWaitsInMemoryChangesNothing) {
   const std::string book = folder_.write("book.txt", words(6000, 3));
-  const std::string second = folder_.write("second.txt", words(50, 4));
-  options_.validation_fraction = 0.1;
+  const std::string more = write_json_lines(40);
   options_.piece_bytes = 5000;
   options_.replace = true;
-  for (const auto& sources : {std::vector{book}, std::vector{book, second}}) {
-    options_.sources = sources;
+  int in_validation = 0;
+  for (const int variant : {0, 1, 2, 3, 4, 5, 6, 7}) {
+    options_.sources = variant == 0 ? std::vector{book} : std::vector{book, more};
+    options_.validation_fraction = variant == 0 ? 0.1 : 0.4;
+    options_.seed = static_cast<uint64_t>(variant);
     options_.held_tokens = int64_t{1} << 30;
-    ASSERT_TRUE(build());
+    const Dataset dataset = built();
+    in_validation += variant > 0 && dataset.validation().tokens() > dataset.train().tokens();
     const auto in_memory = contents(options_.out);
     for (const int64_t held : {0, 1, 20000}) {
       options_.held_tokens = held;
       ASSERT_TRUE(build());
-      EXPECT_TRUE(contents(options_.out) == in_memory)
-          << held << " tokens held, " << sources.size() << " sources";
+      EXPECT_TRUE(contents(options_.out) == in_memory) << held << " tokens, variant " << variant;
     }
   }
+  EXPECT_GT(in_validation, 0) << "no seed sends the book to validation";
+  EXPECT_LT(in_validation, 7);
 }
 
 TEST_F(BuilderTest, OnlyADataSetIsReplaced) {

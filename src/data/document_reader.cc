@@ -57,6 +57,7 @@ struct DocumentReader::State {
   size_t end = 0;
   bool at_end = false;
   bool inside_document = false;
+  bool damage_noted = false;
   int64_t line = 0;
   SourceTally tally;
   simdjson::dom::parser parser;
@@ -64,8 +65,11 @@ struct DocumentReader::State {
 
   std::string_view unread() const { return {buffer.data() + begin, end - begin}; }
   std::string place() const { return name + ":" + std::to_string(line); }
+  Error without_text() const { return invalid(fmt::format("{} holds no text. Give a file that does", name)); }
 
   Result<void> open_next();
+  Result<void> take_byte_order_mark();
+  void note_damage(std::string_view text);
   Result<void> fill(size_t wanted);
   Result<bool> next_of_text(DocumentPiece& piece);
   Result<bool> next_of_json(DocumentPiece& piece);
@@ -82,24 +86,43 @@ Result<void> DocumentReader::State::open_next() {
   format = source.format;
   name = shown_name(source.path);
   begin = end = 0;
-  at_end = inside_document = false;
+  at_end = inside_document = damage_noted = false;
   line = 0;
   tally = {};
   rest_of_document = {};
   INGOT_TRY_VOID(fill(1));
   if (unread().empty()) {
-    return invalid(fmt::format("{} holds no text. Give a file that does", name));
+    return without_text();
   }
   if (format == TextFormat::kAuto) {
     const size_t first = unread().find_first_not_of(" \t\r\n");
     const bool brace = first != std::string_view::npos && unread()[first] == '{';
     format = brace ? TextFormat::kJsonLines : TextFormat::kPlainText;
   }
-  if (format == TextFormat::kJsonLines) {
-    INGOT_TRY_VOID(fill(3));
-    if (unread().starts_with("\xef\xbb\xbf")) begin += 3;  // a byte order mark is not JSON
+  INGOT_TRY_VOID(fill(4));
+  return take_byte_order_mark();
+}
+
+// The mark of UTF-8 is no part of the text; those of other encodings say that the text is none we read.
+Result<void> DocumentReader::State::take_byte_order_mark() {
+  const std::string_view front = unread();
+  if (front.starts_with("\xef\xbb\xbf")) {
+    begin += 3;
+    return front.size() > 3 ? Result<void>() : without_text();
+  }
+  if (front.starts_with("\xff\xfe") || front.starts_with("\xfe\xff")) {
+    return invalid(
+        fmt::format("{} is UTF-16 or UTF-32 text by its first bytes, and only UTF-8 is read. Convert it: "
+                    "iconv -f UTF-16 -t UTF-8",
+                    name));
   }
   return {};
+}
+
+void DocumentReader::State::note_damage(std::string_view text) {
+  if (damage_noted || simdjson::validate_utf8(text)) return;
+  damage_noted = true;
+  if (stats.damaged_text.count++ == 0) stats.damaged_text.first = name;
 }
 
 // At least `wanted` unread bytes unless the source ends before.
@@ -139,6 +162,7 @@ Result<bool> DocumentReader::State::next_of_text(DocumentPiece& piece) {
     if (at_end && unread().size() <= target) {
       if (unread().empty() && !inside_document) return false;
       const std::string_view text = unread();
+      note_damage(text);
       deliver(text, !inside_document, true, piece);
       begin = end;
       return true;
@@ -146,6 +170,7 @@ Result<bool> DocumentReader::State::next_of_text(DocumentPiece& piece) {
     const size_t cut = piece_end(unread(), want);
     if (cut < unread().size() || at_end) {
       const bool ends = cut == unread().size();
+      note_damage(unread().substr(0, cut));
       deliver(unread().substr(0, cut), !inside_document, ends, piece);
       begin += cut;
       return true;
@@ -295,6 +320,12 @@ std::vector<std::string> describe_skipped(const ReadStats& stats) {
   add(stats.invalid_utf8, "is not valid UTF-8", "are not valid UTF-8");
   add(stats.invalid_json, "is not a JSON object", "are not JSON objects");
   add(stats.without_field, "has no text in the field", "have no text in the field");
+  if (const SkippedLines& files = stats.damaged_text; files.count > 0) {
+    sentences.push_back(
+        fmt::format("{} not UTF-8 text throughout, and the bytes that are not were kept as they are: {}",
+                    files.count == 1 ? "1 file is" : format_integer(files.count) + " files are",
+                    files.count == 1 ? files.first : files.first + " and others"));
+  }
   return sentences;
 }
 

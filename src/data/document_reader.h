@@ -30,7 +30,8 @@ struct DocumentPiece {
   bool ends_document = false;
 };
 
-// Lines that gave no document; "first" is where the first of them is, as "file:line".
+// Lines that gave no document, or files to be warned of; "first" is where the first of them is, as
+// "file:line".
 struct SkippedLines {
   int64_t count = 0;
   std::string first;
@@ -43,11 +44,12 @@ struct ReadStats {
   SkippedLines invalid_utf8;
   SkippedLines invalid_json;   // also a line that is not an object
   SkippedLines without_field;  // the field is not there or is not a string
+  SkippedLines damaged_text;   // plain files that are not UTF-8; nothing of them is skipped
   int64_t skipped() const { return invalid_utf8.count + invalid_json.count + without_field.count; }
 };
 
-// One sentence per kind of skipped line ("3 lines are not valid UTF-8, the first is a.jsonl:17"); empty when
-// none.
+// One sentence per kind of skipped line and for files that are not UTF-8 ("3 lines are not valid UTF-8, the
+// first is a.jsonl:17"); empty when none.
 std::vector<std::string> describe_skipped(const ReadStats& stats);
 
 class DocumentReader {

@@ -154,6 +154,30 @@ TEST(DocumentReader, JsonLines) {
   EXPECT_EQ(all.stats.skipped(), 0);
 }
 
+TEST(DocumentReader, ByteOrderMarksAreNoText) {
+  const TestFolder folder;
+  const std::string marked = folder.write("a.txt", "\xef\xbb\xbfhello");
+  EXPECT_EQ(read_all({marked}).documents, std::vector<std::string>{"hello"});
+  const std::string only = folder.write("b.txt", "\xef\xbb\xbf");
+  EXPECT_NE(read_all({only}).error.find("b.txt holds no text"), std::string::npos);
+  const std::string wide = folder.write("c.txt", std::string("\xff\xfeh\0i\0", 6));
+  EXPECT_NE(read_all({wide}).error.find("c.txt is UTF-16 or UTF-32 text"), std::string::npos);
+}
+
+TEST(DocumentReader, TextThatIsNotUtf8IsKeptAndNamed) {
+  const TestFolder folder;
+  std::string text = "caf\xe9 ";
+  for (int i = 0; i < 3000; ++i) text += "more words \xc3\xa9\n";
+  const std::string good = folder.write("a.txt", text.substr(5)), bad = folder.write("b.txt", text);
+  const ReadAll all = read_all({good, bad, folder.write("c.txt", "\xff")});
+  EXPECT_EQ(all.error, "");
+  EXPECT_EQ(all.documents[1], text);
+  EXPECT_EQ(all.stats.damaged_text.count, 2);
+  EXPECT_EQ(all.stats.damaged_text.first, bad);
+  EXPECT_EQ(all.stats.skipped(), 0);
+  EXPECT_NE(describe_skipped(all.stats).back().find("2 files are not UTF-8"), std::string::npos);
+}
+
 TEST(DocumentReader, BadLinesAreCountedAndTheFirstIsNamed) {
   const TestFolder folder;
   const std::string path = folder.write("b.jsonl",

@@ -9,7 +9,7 @@
 namespace ingot::data {
 namespace {
 
-constexpr size_t kUnitsPerThread = 3;
+constexpr size_t kUnitsPerThread = 3;  // of several; one thread alone takes one after the other, in its cache
 
 void encode_unit(Encoder& encoder, EncodeUnit& unit) {
   constexpr size_t kBytesPerId = 4;  // of English; more ids grow the vector once
@@ -81,7 +81,7 @@ struct OrderedEncoder::State {
 
 OrderedEncoder::OrderedEncoder(const Tokenizer& tokenizer, int threads) : state_(std::make_unique<State>()) {
   INGOT_CHECK(threads >= 1, "{} threads", threads);
-  state_->limit = static_cast<size_t>(threads) * kUnitsPerThread;
+  state_->limit = threads == 1 ? 1 : static_cast<size_t>(threads) * kUnitsPerThread;
   state_->own_encoder = tokenizer.encoder();
   for (int i = 1; i < threads; ++i) {
     state_->threads.emplace_back([state = state_.get(), &tokenizer] {

@@ -122,15 +122,25 @@ Result<void> SplitRouter::append(std::span<const int32_t> ids) {
   return holding_ ? hold(ids) : current_->append(ids);
 }
 
+int64_t SplitRouter::kept_of_one() const {
+  return static_cast<int64_t>(std::floor(static_cast<double>(first_tokens_) * (1 - validation_fraction_)));
+}
+
 Result<void> SplitRouter::hold(std::span<const int32_t> ids) {
   first_tokens_ += static_cast<int64_t>(ids.size());
   if (spool_) return spool_->append(ids);
   held_.insert(held_.end(), ids.begin(), ids.end());
-  if (first_tokens_ <= held_limit_) return {};
+  // More tokens only move the border of the last part on, so what is before it now is for training either
+  // way.
+  if (&split_of(0) == &train_) INGOT_TRY_VOID(release(kept_of_one(), train_));
+  if (first_tokens_ - released_ <= held_limit_) return {};
   INGOT_TRY(spool_, TokenShardWriter::create(spool_path_, options_));
   spool_->begin_document();
-  const std::vector<int32_t> poured = std::exchange(held_, {});
-  return spool_->append(poured);
+  spool_begin_ = released_;
+  INGOT_TRY_VOID(spool_->append(std::span<const int32_t>(held_).subspan(held_begin_)));
+  held_ = {};
+  held_begin_ = 0;
+  return {};
 }
 
 Result<void> SplitRouter::close_spool() {
@@ -142,16 +152,26 @@ Result<void> SplitRouter::close_spool() {
   return remove_all(spool_path_);  // the mapping keeps the bytes
 }
 
-Result<void> SplitRouter::release(int64_t first, int64_t last, SplitWriter& split) {
-  split.begin_document();
-  if (spooled_) return for_each_part(*spooled_, first, last, [&](auto ids) { return split.append(ids); });
-  const std::span<const int32_t> held(held_);
-  return split.append(held.subspan(static_cast<size_t>(first), static_cast<size_t>(last - first)));
+Result<void> SplitRouter::release(int64_t end, SplitWriter& split) {
+  if (released_ == 0) split.begin_document();
+  const int64_t begin = std::exchange(released_, end);
+  if (spooled_) {
+    return for_each_part(*spooled_, begin - spool_begin_, end - spool_begin_,
+                         [&](auto ids) { return split.append(ids); });
+  }
+  const auto count = static_cast<size_t>(end - begin);
+  INGOT_TRY_VOID(split.append(std::span<const int32_t>(held_).subspan(held_begin_, count)));
+  held_begin_ += count;
+  if (held_begin_ * 2 >= held_.size()) {  // so each token moves about once
+    held_.erase(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(held_begin_));
+    held_begin_ = 0;
+  }
+  return {};
 }
 
 Result<void> SplitRouter::release_first_document() {
   INGOT_TRY_VOID(close_spool());
-  INGOT_TRY_VOID(release(0, first_tokens_, split_of(0)));
+  INGOT_TRY_VOID(release(first_tokens_, split_of(0)));
   held_ = {};
   spooled_.reset();
   return {};
@@ -159,10 +179,9 @@ Result<void> SplitRouter::release_first_document() {
 
 Result<void> SplitRouter::cut_only_document() {
   INGOT_TRY_VOID(close_spool());
-  const double share = 1 - validation_fraction_;
-  const auto kept = static_cast<int64_t>(std::floor(static_cast<double>(first_tokens_) * share));
-  INGOT_TRY_VOID(release(0, kept, train_));
-  return release(kept, first_tokens_, validation_);
+  INGOT_TRY_VOID(release(kept_of_one(), train_));
+  validation_.begin_document();
+  return release(first_tokens_, validation_);
 }
 
 Result<std::string> SplitRouter::finish() {

@@ -40,8 +40,10 @@ class SplitWriter {
   SplitRecord record_;
 };
 
-// Sends each document to train or validation. Whether the corpus is one document is known only at its end or
-// at the second one, so the first document waits: in memory, and from `held_tokens` on in a shard of its own.
+// Sends each document to train or validation. Whether the corpus is one document, and where its last part
+// begins, is known only at its end or at the second document. So of the first document what may yet be the
+// last part waits, all of it when by hash it would be for validation: in memory, and from `held_tokens` on in
+// a shard of its own.
 class SplitRouter {
  public:
   SplitRouter(SplitWriter& train, SplitWriter& validation, double validation_fraction, uint64_t seed,
@@ -54,9 +56,11 @@ class SplitRouter {
 
  private:
   SplitWriter& split_of(int64_t document);
+  // How many of the first document's tokens are for training if it is the only document.
+  int64_t kept_of_one() const;
   Result<void> hold(std::span<const int32_t> ids);
-  // The first document's tokens [first, last), to a split.
-  Result<void> release(int64_t first, int64_t last, SplitWriter& split);
+  // What waits of the first document, up to its token `end`, to a split.
+  Result<void> release(int64_t end, SplitWriter& split);
   Result<void> close_spool();
   Result<void> release_first_document();
   Result<void> cut_only_document();
@@ -68,11 +72,16 @@ class SplitRouter {
   std::string spool_path_;
   int64_t held_limit_;
   TokenShardOptions options_;
-  bool holding_ = false;       // while the first document is the only one
-  std::vector<int32_t> held_;  // its tokens, unless they are in the spool
+  // Of the first document while it is the only one. Tokens from released_ on are in held_, from held_begin_,
+  // or in the spool, which begins with token spool_begin_.
+  bool holding_ = false;
+  std::vector<int32_t> held_;
+  size_t held_begin_ = 0;
   std::optional<TokenShardWriter> spool_;
   std::optional<TokenShard> spooled_;
+  int64_t spool_begin_ = 0;
   int64_t first_tokens_ = 0;
+  int64_t released_ = 0;
   SplitWriter* current_ = nullptr;
   int64_t documents_ = 0;
 };
