@@ -59,7 +59,7 @@ class BpeEncoder final : public Encoder {
     const char* p = text.data();
     const char* const end = p + text.size();
     if (shared_.scan != nullptr) {
-      std::array<const char*, BpePieceEncoder::kBatch> ends;
+      std::array<const char*, 4 * BpePieceEncoder::kBatch> ends;
       while (p < end) {
         const size_t count = shared_.scan(p, end, ends.data(), ends.size());
         pieces_.encode(p, {ends.data(), count}, end, out);

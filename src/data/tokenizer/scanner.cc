@@ -235,13 +235,72 @@ class Scanner {
   const CharClasses& classes_;
 };
 
+constexpr ptrdiff_t kBlockBytes = 64;
+
+#if defined(__SSE2__)
+
+// Bit i speaks of byte i of a block. Each byte is in one set at most; in none it is another sign.
+struct BlockSets {
+  uint64_t letters = 0;
+  uint64_t digits = 0;
+  uint64_t spaces = 0;
+  uint64_t unsettled = 0;  // controls, quotes, and bytes of wide characters
+};
+
+BlockSets block_sets(const char* p) {
+  BlockSets sets;
+  for (int part = 0; part < 4; ++part) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 16 * part));
+    const auto bits = [part](__m128i yes) {
+      return uint64_t{static_cast<uint32_t>(_mm_movemask_epi8(yes))} << (16 * part);
+    };
+    const auto among = [](__m128i of, char first, int count) {
+      const __m128i moved = _mm_sub_epi8(of, _mm_set1_epi8(static_cast<char>(first + 128)));
+      return _mm_cmpgt_epi8(_mm_set1_epi8(static_cast<char>(-128 + count)), moved);
+    };
+    const __m128i folded = _mm_or_si128(bytes, _mm_set1_epi8(0x20));
+    const __m128i low = _mm_cmpgt_epi8(_mm_set1_epi8(0x20), bytes);  // signed: wide characters too
+    sets.letters |= bits(among(folded, 'a', 26));
+    sets.digits |= bits(among(bytes, '0', 10));
+    sets.spaces |= bits(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(' ')));
+    sets.unsettled |= bits(_mm_or_si128(low, _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\''))));
+  }
+  return sets;
+}
+
+// Pieces of GPT-2's pattern in the block at p, which begins one, as long as each character and the one before
+// it settle where they end; returns how many, 0 when not even the first is settled. Runs of spaces are not.
+size_t scan_gpt2_block(const char* p, const char** ends) {
+  const BlockSets sets = block_sets(p);
+  const uint64_t letters = sets.letters, digits = sets.digits, spaces = sets.spaces;
+  const uint64_t others = ~(letters | digits | spaces | sets.unsettled);
+  const uint64_t change = (letters ^ letters << 1) | (digits ^ digits << 1) | (others ^ others << 1);
+  uint64_t starts = (spaces | (change & ~(spaces << 1))) & ~uint64_t{1};
+  const uint64_t unsettled = sets.unsettled | (spaces & (spaces >> 1 | uint64_t{1} << 63));
+  starts &= unsettled == 0 ? ~uint64_t{0} : (unsettled & (~unsettled + 1)) - 1;
+  size_t count = 0;
+  for (; starts != 0; starts &= starts - 1) ends[count++] = p + std::countr_zero(starts);
+  return count;
+}
+
+#else
+size_t scan_gpt2_block(const char*, const char**) { return 0; }
+#endif
+
 template <Pattern kPattern>
 size_t scan(const char* begin, const char* end, const char** ends, size_t max) {
   const Scanner<kPattern> scanner(end);
   size_t count = 0;
-  for (const char* p = begin; p < end && count < max; ++count) {
-    p = scanner.next(p);
-    ends[count] = p;
+  for (const char* p = begin; p < end && count < max; p = ends[count - 1]) {
+    if constexpr (kHasBlocks && kPattern == Pattern::kGpt2) {
+      if (end - p >= kBlockBytes) {
+        if (count > 0 && max - count < size_t{kBlockBytes}) break;
+        const size_t found = max < size_t{kBlockBytes} ? 0 : scan_gpt2_block(p, ends + count);
+        count += found;
+        if (found > 0) continue;
+      }
+    }
+    ends[count++] = scanner.next(p);
   }
   return count;
 }

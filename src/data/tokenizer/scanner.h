@@ -9,9 +9,9 @@
 
 namespace ingot::data {
 
-// Writes the ends of the next pieces of [begin, end) to `ends`, at most `max` of them, and returns how many;
-// the first piece begins at `begin`. `begin` must be the start of the text or the end of a piece of it. Reads
-// nothing outside [begin, end).
+// Writes the ends of the next pieces of [begin, end) to `ends`, at most `max` of them, and returns how many,
+// fewer when text is left but hardly room for more; the first piece begins at `begin`. `begin` must be the
+// start of the text or the end of a piece of it. Reads nothing outside [begin, end).
 using ScanFunction = size_t (*)(const char* begin, const char* end, const char** ends, size_t max);
 
 ScanFunction scan_function(Pattern pattern);

@@ -137,6 +137,52 @@ TEST_P(ScannerOracleTest, EqualsPcre2OnRandomHardCases) {
   }
 }
 
+// Longer than the blocks that are scanned at once, and given few ends at a time, as encoders ask.
+TEST_P(ScannerOracleTest, EqualsPcre2OnProse) {
+  const PatternRow& row = pattern_row(GetParam());
+  const std::vector<std::string> expressions{std::string(row.pcre2)};
+  const std::vector<ExpressionDialect> dialects{ExpressionDialect::kPcre2};
+  auto compiled = SplitPattern::compile(expressions, dialects);
+  ASSERT_TRUE(compiled) << compiled.error().message;
+  SplitMatcher matcher(**compiled);
+  const std::vector<std::string> rare{"'s",
+                                      "'",
+                                      "  ",
+                                      "\n",
+                                      " \n",
+                                      "\t",
+                                      "\xc3\xa9",
+                                      "\xe3\x80\x80",
+                                      "\xff",
+                                      "\x7f",
+                                      std::string(70, 'x'),
+                                      std::string(70, ' ')};
+  const std::string_view letters = "abzAZ", others = "09!-@[`{/:~";
+  std::mt19937 random(20240608);
+  std::vector<size_t> expected;
+  for (int round = 0; round < 4000; ++round) {
+    std::string text;
+    const size_t words = 1 + random() % 60;
+    for (size_t i = 0; i < words; ++i) {
+      for (size_t n = random() % 9; n > 0; --n) text += letters[random() % letters.size()];
+      for (size_t n = random() % 3; n > 0; --n) text += others[random() % others.size()];
+      if (random() % 16 == 0) text += rare[random() % rare.size()];
+      if (random() % 8 != 0) text += ' ';
+    }
+    ASSERT_TRUE(matcher.split(text, expected));
+    const size_t room = 1 + random() % 200;
+    std::vector<const char*> ends(room);
+    std::vector<size_t> found;
+    for (const char *p = text.data(), *end = p + text.size(); p < end; p = ends[0]) {
+      const size_t count = scan_function(row.pattern)(p, end, ends.data(), room);
+      ASSERT_TRUE(count >= 1 && count <= room);
+      for (size_t i = 0; i < count; ++i) found.push_back(static_cast<size_t>(ends[i] - text.data()));
+      ends[0] = ends[count - 1];
+    }
+    ASSERT_EQ(found, expected) << row.name << " round " << round << ": " << testing::PrintToString(text);
+  }
+}
+
 // Every code point, between letters, so that its class decides the pieces.
 TEST_P(ScannerOracleTest, EqualsPcre2OnEveryCodePoint) {
   const PatternRow& row = pattern_row(GetParam());
