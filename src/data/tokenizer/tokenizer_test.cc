@@ -191,7 +191,7 @@ TEST(BpeTokenizerTest, AWordOfAMebibyteIsQuick) {
   const std::string one_mebibyte(1 << 20, 'a');
   const std::string two_mebibytes(2 << 20, 'a');
   double one = 1e9, two = 1e9;
-  for (int round = 0; round < 7; ++round) {  // alternating, so that a busy moment strikes both
+  for (int round = 0; round < 12; ++round) {  // alternating, so that a busy moment strikes both
     two = std::min(two, seconds(two_mebibytes));
     one = std::min(one, seconds(one_mebibyte));
   }
