@@ -7,6 +7,7 @@
 #include <fstream>
 #include <regex>
 #include <sstream>
+#include <thread>
 
 #include "run_ingot.h"
 
@@ -252,6 +253,36 @@ TEST(Training, WhatDoesNotFitIsASentence) {
   const Finished length = training.run("a", {"data.seq_len=100000"});
   EXPECT_EQ(length.exit_code, 2);
   EXPECT_TRUE(contains(length.err, "seq_len")) << length.err;
+}
+
+TEST(Training, ShapesThatCannotBeRunAreMistakes) {
+  const Training training;
+  const Finished head = training.run("a", {"model.head_dim=256"});
+  EXPECT_EQ(head.exit_code, 2) << head.err;
+  EXPECT_TRUE(contains(head.err, "model.head_dim = 256")) << head.err;
+  const Finished batch = training.run("a", {"train.global_batch_size=100000000"});
+  EXPECT_EQ(batch.exit_code, 2) << batch.err;
+  EXPECT_TRUE(contains(batch.err, "micro-batches a step")) << batch.err;
+  EXPECT_FALSE(fs::exists(training.folder() / "a"));
+}
+
+TEST(Training, TwoProcessesDoNotShareAFolder) {
+  const Training training;
+  std::thread first([&] { (void)training.run("a", {"train.train_steps=100000", "train.max_time=\"3s\""}); });
+  while (!fs::exists(training.folder() / "a/config.toml"))
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const Finished second = training.run("a", {"train.train_steps=100000"});
+  first.join();
+  EXPECT_EQ(second.exit_code, 2) << second.out;
+  EXPECT_TRUE(contains(second.err, "another process is training in a")) << second.err;
+}
+
+TEST(Training, AModelThatIsNotANumberIsNoSuccess) {
+  const Training training;
+  const Finished finished = training.run("a", {"optimizer.adam_eps=0", "train.train_steps=5"});
+  EXPECT_EQ(finished.exit_code, 1) << finished.out;
+  EXPECT_TRUE(contains(finished.err, "not finite")) << finished.err;
+  EXPECT_FALSE(contains(finished.out, "(best)")) << finished.out;
 }
 
 TEST(Training, DryRunPlansAndStartsNothing) {

@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/file_lock.h"
 #include "base/units.h"
 #include "cli/begun_run.h"
 #include "cli/commands.h"
@@ -126,6 +128,11 @@ Result<void> load_configuration(const Arguments& arguments, Job& job) {
 // What is known to be wrong before any work: keys that this version cannot do, data that is not there, a
 // folder that cannot be written, a run of another configuration.
 Result<void> check_job(Job& job) {
+  // Weights that were trained with a tokenizer mean nothing with another.
+  const std::string theirs = job.loaded.spec.train.init_from + "/tokenizer.json";
+  if (!job.loaded.spec.train.init_from.empty() && job.loaded.spec.data.tokenizer.empty() &&
+      path_exists(theirs))
+    job.loaded.spec.data.tokenizer = theirs;
   std::string refused;
   for (const std::string& sentence : spec::not_yet(job.loaded.spec))
     refused += (refused.empty() ? "" : "\n") + sentence;
@@ -354,7 +361,28 @@ void show_next(Job& job) {
                                         job.run_dir, job.run_dir, job.run_dir));
 }
 
+// One process trains in a folder; two would overwrite each other's files.
+Result<FileLock> lock_run(const std::string& run_dir) {
+  INGOT_TRY_VOID(make_directories(run_dir));
+  auto lock = FileLock::take(run_dir + "/.lock");
+  if (!lock && lock.error().code == ErrorCode::kUnavailable)
+    return invalid(fmt::format(
+        "another process is training in {}; wait for it, stop it, or give another --run-dir", run_dir));
+  return lock;
+}
+
+// A run that ends without a number for its loss is no success, whatever was saved.
+int check_finite(Job& job, const train::LoopResult& result) {
+  const double loss = result.last_evaluation ? result.last_evaluation->loss : result.last_loss;
+  if (std::isfinite(loss)) return kDone;
+  job.console.error(
+      "the loss is not finite: this model is of no use. Lower optimizer.learning_rate (and look at "
+      "optimizer.adam_eps and clip_grad), and start a new run");
+  return kFailed;
+}
+
 Result<int> train(Job& job) {
+  INGOT_TRY(const FileLock lock, lock_run(job.run_dir));
   INGOT_TRY(const std::unique_ptr<train::Session> session,
             train::Session::create(job.resolution.run, std::move(job.programs)));
   if (job.resolution.budget_is_time && !job.resumable) {
@@ -399,8 +427,12 @@ Result<int> train(Job& job) {
                                              format_integer(result.progress.step), job.run_dir));
     return kInterruptedSaved;
   }
+  if (!path_exists(job.run_dir + "/config.toml")) {
+    job.console.warn(fmt::format("files of {} were removed while it trained; written again", job.run_dir));
+    INGOT_TRY_VOID(write_run_files(job));
+  }
   show_result(job, result);
-  return kDone;
+  return check_finite(job, result);
 }
 
 Result<int> run_job(const Arguments& arguments, Job& job) {

@@ -168,7 +168,8 @@ Result<void> Loop::evaluate() {
             in_.session->evaluate(*in_.validation, run_.spec.eval.eval_tokens.value_or(-1)));
   evaluation_seconds_ = seconds_between(begin, monotonic_ns());
   result_.last_evaluation = evaluation;
-  const bool best = progress_.best_validation_step == 0 || evaluation.loss < progress_.best_validation_loss;
+  const bool best = std::isfinite(evaluation.loss) &&
+                    (progress_.best_validation_step == 0 || evaluation.loss < progress_.best_validation_loss);
   if (best) {
     progress_.best_validation_loss = evaluation.loss;
     progress_.best_validation_step = progress_.step;

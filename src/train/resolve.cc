@@ -25,8 +25,10 @@ constexpr std::array<ShapeRow, 9> kShapes = {{
 
 constexpr int64_t kAutoSeqLen = 256;
 constexpr int64_t kMicroBatchTokens = 4096;  // rows enough for full tiles, few enough for caches and memory
+constexpr int64_t kMostMicroBatches = 4096;
+constexpr int64_t kLargestCpuHead = 128;  // backend/cpu/kernels/attention.h
 constexpr int64_t kFewestWarmupSteps = 20;
-constexpr double kBudgetShare = 0.9;         // of a time budget that steps may take
+constexpr double kBudgetShare = 0.9;  // of a time budget that steps may take
 
 int64_t seq_len_of(const spec::LoadedSpec& loaded, bool sized) {
   return sized || loaded.is_set("data.seq_len") ? loaded.spec.data.seq_len : kAutoSeqLen;
@@ -86,7 +88,8 @@ int64_t choose_global_batch(double tokens, int64_t seq_len) {
 
 int64_t choose_micro_batch(int64_t per_replica, int64_t seq_len, std::optional<int64_t> limit) {
   int64_t best = 1;
-  for (int64_t candidate = 1; candidate <= per_replica; ++candidate) {
+  const int64_t most = std::min(per_replica, std::max<int64_t>(1, kMicroBatchTokens / seq_len));
+  for (int64_t candidate = 1; candidate <= most; ++candidate) {
     if (per_replica % candidate != 0 || candidate * seq_len > std::max(kMicroBatchTokens, seq_len)) continue;
     if (limit && candidate > *limit) continue;
     best = candidate;
@@ -180,7 +183,20 @@ Result<void> check_facts(const ResolvedRun& run, const DataFacts& data) {
         "data.train   has {} tokens; one sample needs data.seq_len + 1 = {}; give more text or set a smaller "
         "data.seq_len",
         data.train_tokens, run.seq_len() + 1));
-  if (auto fits = run.batch.validate(); !fits) add(fits.error().message);
+  if (auto fits = run.batch.validate(); !fits) {
+    add(fits.error().message);
+  } else if (run.batch.micro_batches() > kMostMicroBatches) {
+    add(fmt::format(
+        "train.global_batch_size = {}   makes {} micro-batches a step; at most {} are planned; take a "
+        "smaller one or a larger train.micro_batch_size",
+        run.batch.global_batch, run.batch.micro_batches(), kMostMicroBatches));
+  }
+  const int64_t head_dim = run.spec.model.head_dim;
+  if (run.backend == "cpu" && (head_dim > kLargestCpuHead || head_dim % 2 != 0))
+    add(fmt::format(
+        "model.head_dim = {}   attention on CPUs takes even head sizes up to {}; choose another number of "
+        "heads",
+        head_dim, kLargestCpuHead));
   if (!mistakes.empty()) return invalid(mistakes);
   return {};
 }
@@ -243,9 +259,11 @@ void decide_budget(Resolution& resolution, const MachineFacts& machine) {
   spec::TrainSpec& train = run.spec.train;
   resolution.budget_is_time = !has_step_budget(run.spec);
   if (!resolution.budget_is_time) {
-    const int64_t tokens = train.train_tokens.value_or(0);
-    set_steps(resolution,
-              train.train_steps.value_or((tokens + run.tokens_per_step() - 1) / run.tokens_per_step()));
+    // With both, the one that ends first.
+    const int64_t by_tokens =
+        (train.train_tokens.value_or(0) + run.tokens_per_step() - 1) / run.tokens_per_step();
+    const int64_t steps = train.train_steps.value_or(by_tokens);
+    set_steps(resolution, train.train_tokens ? std::min(steps, by_tokens) : steps);
     return;
   }
   constexpr double kAssumedMfu = 0.5;
