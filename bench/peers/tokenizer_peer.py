@@ -6,8 +6,8 @@
 
 VOCABULARIES is a folder with r50k_base.tiktoken (and cl100k_base, o200k_base; those that are there are measured).
 Rounds alternate between the two programs. Each round of ours is a whole `ingot data build --threads 1` in a new
-process, so its caches are empty: what is compared is the time from the first byte read to the last id in a shard,
-vocabularies loaded on both sides, final syncs of the disk left out ("encoding_seconds" of --json). tiktoken is given
+process, so nothing of the text is in a cache: what is compared is the time from the first byte read to the last id in
+a shard, vocabularies loaded on both sides, final syncs of the disk left out ("encoding_seconds" of --json). tiktoken is given
 text that is already a string, in pieces of about 1 MB, which is its best case, and its ids are dropped. The wall time
 of our whole command (process, vocabulary, tokenizer.json, syncs) is printed beside. The ratio is that of medians; with
 --check it is the exit status for GPT-2's vocabulary, with the bar of 10.

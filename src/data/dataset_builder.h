@@ -52,7 +52,8 @@ struct BuildReport {
   ReadStats train_reading;       // of sources
   ReadStats validation_reading;  // of validation_sources
   double seconds = 0;
-  double encoding_seconds = 0;  // of these: text read, encoded and put into shards, without the final syncs
+  // Of these: text read, encoded and put into shards; not the encoders' tables before, nor the syncs after.
+  double encoding_seconds = 0;
   std::vector<std::string> warnings;  // sentences: skipped lines, an empty validation part, ...
 };
 

@@ -129,10 +129,17 @@ int64_t SplitRouter::kept_of_one() const {
 Result<void> SplitRouter::hold(std::span<const int32_t> ids) {
   first_tokens_ += static_cast<int64_t>(ids.size());
   if (spool_) return spool_->append(ids);
+  // More tokens only move the border of the last part on: what is before it now is for training either way.
+  if (&split_of(0) == &train_) {
+    const int64_t kept = kept_of_one();
+    const int64_t before = first_tokens_ - static_cast<int64_t>(ids.size());
+    INGOT_TRY_VOID(release(std::min(kept, before), train_));
+    const auto direct = ids.first(static_cast<size_t>(std::max(kept - before, int64_t{0})));
+    INGOT_TRY_VOID(train_.append(direct));
+    released_ += static_cast<int64_t>(direct.size());
+    ids = ids.subspan(direct.size());
+  }
   held_.insert(held_.end(), ids.begin(), ids.end());
-  // More tokens only move the border of the last part on, so what is before it now is for training either
-  // way.
-  if (&split_of(0) == &train_) INGOT_TRY_VOID(release(kept_of_one(), train_));
   if (first_tokens_ - released_ <= held_limit_) return {};
   INGOT_TRY(spool_, TokenShardWriter::create(spool_path_, options_));
   spool_->begin_document();

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <memory>
 
 #include "base/file.h"
 #include "base/hash.h"
@@ -17,7 +18,8 @@ struct TokenShardWriter::State {
   Hasher file_hash;
   TokenShardOptions options;
   layout::Header header{};
-  std::vector<std::byte> block;  // of block_bytes
+  std::unique_ptr<std::byte[]> block;  // of block_bytes; pages that small shards never fill stay untouched
+  size_t block_bytes = 0;
   size_t used = 0;
   std::vector<uint64_t> block_hashes;
   std::vector<uint64_t> document_starts;
@@ -31,7 +33,7 @@ struct TokenShardWriter::State {
   }
 
   Result<void> flush_block() {
-    const std::span<const std::byte> bytes(block.data(), used);
+    const std::span<const std::byte> bytes(block.get(), used);
     block_hashes.push_back(hash64(bytes));
     used = 0;
     return put(bytes);
@@ -39,8 +41,8 @@ struct TokenShardWriter::State {
 
   template <class T>
   void narrow(std::span<const int32_t> ids) {
-    // Aligned: a vector's memory is, and `used` is a multiple of the token's size.
-    T* out = reinterpret_cast<T*>(block.data() + used);
+    // Aligned: memory from new is, and `used` is a multiple of the token's size.
+    T* out = reinterpret_cast<T*>(block.get() + used);
     for (size_t i = 0; i < ids.size(); ++i) out[i] = static_cast<T>(ids[i]);
     used += ids.size() * sizeof(T);
   }
@@ -62,7 +64,8 @@ Result<TokenShardWriter> TokenShardWriter::create(const std::string& path, const
   writer.state_ = std::make_unique<State>(std::move(file));
   State& s = *writer.state_;
   s.options = options;
-  s.block.resize(static_cast<size_t>(options.block_bytes));
+  s.block_bytes = static_cast<size_t>(options.block_bytes);
+  s.block = std::make_unique_for_overwrite<std::byte[]>(s.block_bytes);
   std::memcpy(s.header.magic, layout::kMagic, sizeof layout::kMagic);
   s.header.format_version = kTokenShardVersion;
   s.header.byte_order = layout::kByteOrder;
@@ -86,14 +89,15 @@ int64_t TokenShardWriter::data_bytes() const { return state_->tokens * state_->h
 Result<void> TokenShardWriter::append(std::span<const int32_t> ids) {
   State& s = *state_;
   if (ids.empty()) return {};
-  uint32_t high = 0;  // a negative id is a large one
-  for (const int32_t id : ids) high = std::max(high, static_cast<uint32_t>(id));
-  INGOT_CHECK(high < static_cast<uint64_t>(s.options.vocab_size), "an id is {} and the vocabulary has {}",
-              static_cast<int32_t>(high), s.options.vocab_size);
+  // The sign bit of `outside` is set by an id below 0 or above the last.
+  const auto last = static_cast<uint32_t>(s.options.vocab_size - 1);
+  uint32_t outside = 0;
+  for (const int32_t id : ids) outside |= static_cast<uint32_t>(id) | (last - static_cast<uint32_t>(id));
+  INGOT_CHECK(outside >> 31 == 0, "an id is not among the {} of the vocabulary", s.options.vocab_size);
   if (s.document_pending) s.document_starts.push_back(static_cast<uint64_t>(s.tokens));
   s.document_pending = false;
   while (!ids.empty()) {
-    const size_t room = (s.block.size() - s.used) / s.header.token_bytes;
+    const size_t room = (s.block_bytes - s.used) / s.header.token_bytes;
     const std::span<const int32_t> part = ids.first(std::min(room, ids.size()));
     if (s.header.token_bytes == 2) {
       s.narrow<uint16_t>(part);
@@ -102,7 +106,7 @@ Result<void> TokenShardWriter::append(std::span<const int32_t> ids) {
     }
     s.tokens += static_cast<int64_t>(part.size());
     ids = ids.subspan(part.size());
-    if (s.used == s.block.size()) INGOT_TRY_VOID(s.flush_block());
+    if (s.used == s.block_bytes) INGOT_TRY_VOID(s.flush_block());
   }
   return {};
 }

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <cstring>
+#include <memory>
 
 #include "base/check.h"
 
@@ -93,18 +93,26 @@ inline size_t short_slot(const ShortKey& key) {
   return hash >> (64 - kShortBits) & ~size_t{1};
 }
 
-struct Free {
-  void operator()(void* memory) const { std::free(memory); }
+constexpr size_t kHugePage = 2 << 20;
+
+struct Unmap {
+  void* mapping = nullptr;
+  size_t bytes = 0;
+  void operator()(const void*) const { munmap(mapping, bytes); }
 };
+// Fresh pages are zeros already. Huge ones mean fewer misses of the address cache; without them all works,
+// slower.
 template <class T>
-std::unique_ptr<T[], Free> zeroed_huge_pages(size_t count) {
-  constexpr size_t kHugePage = 2 << 20;
-  const size_t bytes = (count * sizeof(T) + kHugePage - 1) / kHugePage * kHugePage;
-  void* memory = std::aligned_alloc(kHugePage, bytes);
-  INGOT_CHECK(memory != nullptr, "no memory for an encoder's cache of {} bytes", bytes);
-  madvise(memory, bytes, MADV_HUGEPAGE);  // fewer misses of the address cache; without it all works, slower
-  std::memset(memory, 0, bytes);
-  return std::unique_ptr<T[], Free>(static_cast<T*>(memory));
+std::unique_ptr<T[], Unmap> zeroed_huge_pages(size_t count) {
+  const size_t bytes = count * sizeof(T);
+  const size_t mapped = bytes + kHugePage;  // so that a page's border lies in it
+  void* mapping = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  INGOT_CHECK(mapping != MAP_FAILED, "no memory for an encoder's cache of {} bytes", bytes);
+  void* memory = mapping;
+  size_t room = mapped;
+  INGOT_CHECK(std::align(kHugePage, bytes, memory, room) != nullptr, "{} bytes in {}", bytes, mapped);
+  madvise(memory, room / kHugePage * kHugePage, MADV_HUGEPAGE);
+  return {static_cast<T*>(memory), Unmap{mapping, mapped}};
 }
 
 }  // namespace
@@ -188,8 +196,8 @@ struct BpePieceEncoder::State {
   }
 
   const BpeModel& model;
-  std::unique_ptr<ShortEntry[], Free> short_cache;
-  std::unique_ptr<LongEntry[], Free> long_cache;
+  std::unique_ptr<ShortEntry[], Unmap> short_cache;
+  std::unique_ptr<LongEntry[], Unmap> long_cache;
   MergeScratch scratch;
   std::vector<uint32_t> buffer;  // ids on their way to the caller's vector
   std::array<ShortKey, kBatch> keys;
