@@ -112,6 +112,14 @@ TEST(HuggingFace, AnExistingFolderIsKeptUnlessReplaced) {
   EXPECT_FALSE(full.has_value());
   EXPECT_EQ(*list_directory(folder),
             (std::vector<std::string>{"config.json", "model.safetensors", "tokenizer.json"}));
+  const std::string other = folder + "/not-a-model";
+  ASSERT_TRUE(make_directories(other).has_value());
+  ASSERT_TRUE(write_file_atomically(other + "/notes.txt", "mine").has_value());
+  const auto kept = export_hugging_face(other, ours.views, table(), kFiles, {.replace = true});
+  ASSERT_FALSE(kept.has_value());
+  EXPECT_NE(kept.error().message.find("is not the folder of a model"), std::string::npos)
+      << kept.error().message;
+  EXPECT_EQ(read_file(other + "/notes.txt").value(), "mine");
 }
 
 // Writes one file of zeros with these tensors.
