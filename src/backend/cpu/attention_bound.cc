@@ -16,35 +16,35 @@ AttentionShape shape_of(const KernelArgs& args, const TensorView& q, const Tenso
           .head_size = head_size};
 }
 
-}  // namespace
-
-void run_attention(const KernelArgs& args, void* state) {
+// What forward and gradient read alike.
+AttentionArgs attention_of(const KernelArgs& args) {
   AttentionArgs attention;
   attention.shape = shape_of(args, args.inputs[0], args.inputs[1]);
   attention.scale = static_cast<float>(args.attributes->scale);
   attention.q = args.inputs[0];
   attention.k = args.inputs[1];
   attention.v = args.inputs[2];
+  attention.workspace = args.workspace;
+  return attention;
+}
+
+}  // namespace
+
+void run_attention(const KernelArgs& args, void* state) {
+  AttentionArgs attention = attention_of(args);
   attention.position = args.inputs[3];
   attention.doc_start = optional(args.inputs, 5);
   attention.o = args.outputs[0];
   attention.lse = args.outputs[1];
-  attention.workspace = args.workspace;
   attention_forward(cpu_of(args, state), attention);
 }
 
 void run_attention_grad(const KernelArgs& args, void* state) {
-  AttentionArgs attention;
-  attention.shape = shape_of(args, args.inputs[0], args.inputs[1]);
-  attention.scale = static_cast<float>(args.attributes->scale);
-  attention.q = args.inputs[0];
-  attention.k = args.inputs[1];
-  attention.v = args.inputs[2];
+  AttentionArgs attention = attention_of(args);
   attention.o = args.inputs[3];
   attention.lse = args.inputs[4];
   attention.position = args.inputs[6];
   attention.doc_start = optional(args.inputs, 8);
-  attention.workspace = args.workspace;
   attention_backward(cpu_of(args, state), attention,
                      {.grad_o = args.inputs[5],
                       .grad_q = args.outputs[0],
