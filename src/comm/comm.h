@@ -29,6 +29,11 @@ struct CallOptions {
   const char* what = "";  // "gradients of layer 12"
 };
 
+// A message that was posted; of the communicator that gave it.
+struct Ticket {
+  int32_t index = -1;
+};
+
 // "all_reduce #88 (gradients of layer 12, 50 MiB)"
 std::string describe_call(std::string_view operation, int64_t bytes, const CallOptions& options);
 
@@ -50,10 +55,17 @@ class Communicator {
   virtual Result<void> all_gather(const TensorView& in, const TensorView& out, int dim,
                                   const CallOptions& options) = 0;
   virtual Result<void> broadcast(const TensorView& inout, int root, const CallOptions& options) = 0;
-  // Returns when `in` may be overwritten; the message goes on without this thread. At most kMessagesInFlight
-  // of one (from, to, tag) wait to be received; the next send waits for room.
-  virtual Result<void> send(const TensorView& in, int to, int tag, const CallOptions& options) = 0;
-  virtual Result<void> receive(const TensorView& out, int from, int tag, const CallOptions& options) = 0;
+  // Messages from member to member; those of one (from, to, tag) arrive in the order in which they were
+  // posted. A posted message goes on without this thread; its memory is the call's until wait() of its ticket
+  // returns: then a sent tensor may be overwritten, a received one read. Every ticket is waited for once, in
+  // any order. At most kMessagesInFlight of one (from, to, tag) wait to be received; the next send waits for
+  // room.
+  virtual Result<Ticket> post_send(const TensorView& in, int to, int tag, const CallOptions& options) = 0;
+  virtual Result<Ticket> post_receive(const TensorView& out, int from, int tag,
+                                      const CallOptions& options) = 0;
+  virtual Result<void> wait(Ticket ticket, const CallOptions& options) = 0;
+  Result<void> send(const TensorView& in, int to, int tag, const CallOptions& options);
+  Result<void> receive(const TensorView& out, int from, int tag, const CallOptions& options);
   virtual Result<void> barrier(const CallOptions& options) = 0;
 };
 

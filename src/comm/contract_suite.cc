@@ -142,6 +142,25 @@ TEST_P(TransportContract, BroadcastSendAndReceive) {
   });
 }
 
+TEST_P(TransportContract, PostedMessagesArriveInTheirOrderHoweverTheyAreAwaited) {
+  run(2, [](Transport& transport) {
+    auto group = make_group(transport, mesh_of(2, 1), graph::kTpMask);
+    const std::vector<std::vector<int32_t>> sent = {{10}, {20}, {30}};
+    std::vector<std::vector<int32_t>> data = sent;
+    if (transport.rank() == 1) data = {{-1}, {-1}, {-1}};
+    std::vector<Ticket> tickets;
+    for (std::vector<int32_t>& value : data) {
+      const TensorView message = view(value, DType::kI32, {1});
+      auto ticket = transport.rank() == 0 ? group->post_send(message, 1, 5, {})
+                                          : group->post_receive(message, 0, 5, {});
+      ASSERT_TRUE(ticket);
+      tickets.push_back(*ticket);
+    }
+    for (const size_t k : {2U, 0U, 1U}) ASSERT_TRUE(group->wait(tickets[k], {}));
+    EXPECT_EQ(data, sent);
+  });
+}
+
 TEST_P(TransportContract, GroupsOfTheSameRanksNeverMix) {
   const graph::Mesh mesh = mesh_of(2, 1);
   run(2, [&](Transport& transport) {

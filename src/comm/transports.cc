@@ -33,6 +33,16 @@ std::string describe_call(std::string_view operation, int64_t bytes, const CallO
   return bytes > 0 ? fmt::format("{} ({})", text, format_bytes(bytes)) : text;
 }
 
+Result<void> Communicator::send(const TensorView& in, int to, int tag, const CallOptions& options) {
+  INGOT_TRY(const Ticket ticket, post_send(in, to, tag, options));
+  return wait(ticket, options);
+}
+
+Result<void> Communicator::receive(const TensorView& out, int from, int tag, const CallOptions& options) {
+  INGOT_TRY(const Ticket ticket, post_receive(out, from, tag, options));
+  return wait(ticket, options);
+}
+
 std::span<const TransportRow> all_transports() { return kTransports; }
 
 Result<std::unique_ptr<Transport>> join_world(std::string_view transport, int rank, int world,

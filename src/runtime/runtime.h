@@ -22,12 +22,15 @@ class State {
   // memory; a buffer of that name with another size or dtype (both are named).
   Result<void> reserve(const graph::Program& program);
   tensor::TensorView find(const std::string& buffer) const;  // data null when absent
-  // The logical parts of a bucketed buffer: one view per parameter, stored shape.
+  // What this rank holds of a parameter in a bucketed buffer: all of the stored part, in its shape; or, where
+  // ZeRO cuts the bucket, the `view.elements()` consecutive elements of it from `first` on, in shape
+  // [elements]. Parameters of which it holds nothing have no entry.
   struct Entry {
     std::string parameter;  // "h.0.attn.q.weight"
     int index = -1;         // of the parameter in the program's graphs
     std::string kind;       // "param", "exp_avg", "exp_avg_sq"
     tensor::TensorView view;
+    int64_t first = 0;
   };
   std::vector<Entry> entries(const graph::Program& program) const;
   int64_t bytes() const;

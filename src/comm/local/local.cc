@@ -115,14 +115,39 @@ class LocalCommunicator final : public Communicator {
     });
   }
 
-  Result<void> send(const TensorView& in, int to, int tag, const CallOptions& options) override {
+  // The mailbox takes a copy: nothing is left to wait for.
+  Result<Ticket> post_send(const TensorView& in, int to, int tag, const CallOptions& options) override {
     INGOT_CHECK(to >= 0 && to < size(), "send to member {} of {}", to, size());
-    return group_->mailbox.send(in, index_, to, tag, options);
+    INGOT_TRY_VOID(group_->mailbox.send(in, index_, to, tag, options));
+    return Ticket{};
   }
 
-  Result<void> receive(const TensorView& out, int from, int tag, const CallOptions& options) override {
+  // A note of what is wanted; wait() fetches it.
+  Result<Ticket> post_receive(const TensorView& out, int from, int tag, const CallOptions&) override {
     INGOT_CHECK(from >= 0 && from < size(), "receive from member {} of {}", from, size());
-    return group_->mailbox.receive(out, from, index_, tag, options);
+    auto free = std::ranges::find(posted_, false, &Posted::taken);
+    if (free == posted_.end()) free = posted_.insert(posted_.end(), Posted{});
+    *free = {out, from, tag, next_posted_++, true};
+    return Ticket{static_cast<int32_t>(free - posted_.begin())};
+  }
+
+  Result<void> wait(Ticket ticket, const CallOptions& options) override {
+    if (ticket.index < 0) return {};
+    const uint64_t own = posted_[static_cast<size_t>(ticket.index)].order;
+    // Messages of one sender and tag go to receives in the order in which these were posted.
+    for (;;) {
+      const Posted& wanted = posted_[static_cast<size_t>(ticket.index)];
+      if (wanted.fetched) break;
+      Posted* oldest = nullptr;
+      for (Posted& other : posted_)
+        if (other.taken && !other.fetched && other.from == wanted.from && other.tag == wanted.tag &&
+            other.order <= own && (oldest == nullptr || other.order < oldest->order))
+          oldest = &other;
+      INGOT_TRY_VOID(group_->mailbox.receive(oldest->out, oldest->from, index_, oldest->tag, options));
+      oldest->fetched = true;
+    }
+    posted_[static_cast<size_t>(ticket.index)] = {};
+    return {};
   }
 
   Result<void> barrier(const CallOptions& options) override {
@@ -155,9 +180,17 @@ class LocalCommunicator final : public Communicator {
     return group_->meeting.run(index_, call, work);
   }
 
+  struct Posted {
+    TensorView out;
+    int from = 0, tag = 0;
+    uint64_t order = 0;
+    bool taken = false, fetched = false;
+  };
+
   std::shared_ptr<Group> group_;
   int index_;
-  uint64_t sequence_ = 0;
+  uint64_t sequence_ = 0, next_posted_ = 0;
+  std::vector<Posted> posted_;  // grows to the most that were outstanding at once
 };
 
 class LocalTransport final : public Transport {
