@@ -91,8 +91,11 @@ class Rank {
       backends.push_back(backend.get());
       owned.push_back(std::move(backend));
     }
+    for (backend::Backend* backend : backends) backend->prepare_thread();
+    ThreadPool pool(training_.threads, [&] { backends.front()->prepare_thread(); });
     State state;
     ExecutorOptions options;
+    options.pool = &pool;
     options.seed = 42;
     options.lazy = training_.lazy;
     options.poison = training_.poison;
@@ -195,6 +198,7 @@ graph::Program compile_or_fail(const Training& training, int micro_batches, grap
   options.layout.micro_batches = micro_batches;
   options.purpose = purpose;
   options.precision = training.precision;
+  options.threads = training.threads;
   options.recompute = training.recompute;
   options.optimizer.clip = training.clip;
   options.optimizer.epsilon = training.epsilon;

@@ -38,6 +38,7 @@ struct Training {
   bool documents = true;  // cut samples into documents; else each is one
   bool lazy = false, poison = true;
   std::vector<std::string> backends = {"reference"};
+  int threads = 1;  // of each rank's pool
   // Spoils the compiled program.
   std::function<void(graph::Program&)> change;
   // After the batch of (step, rank) is filled, before it runs: to spoil something.

@@ -40,6 +40,7 @@ void run_activation(const KernelArgs& args, void* state);
 void run_activation_grad(const KernelArgs& args, void* state);
 void run_add(const KernelArgs& args, void* state);
 void run_dropout(const KernelArgs& args, void* state);
+void run_head_stats(const KernelArgs& args, void* state);
 void run_head_loss(const KernelArgs& args, void* state);
 void run_cast(const KernelArgs& args, void* state);
 void run_pack(const KernelArgs& args, void* state);

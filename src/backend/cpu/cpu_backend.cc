@@ -36,6 +36,7 @@ constexpr std::array kKernels = {
     KernelRow{Op::kActivationGrad, run_activation_grad},
     KernelRow{Op::kAdd, run_add},
     KernelRow{Op::kDropout, run_dropout},
+    KernelRow{Op::kHeadStats, run_head_stats},
     KernelRow{Op::kHeadLoss, run_head_loss},
     KernelRow{Op::kCast, run_cast},
     KernelRow{Op::kPack, run_pack},
@@ -64,14 +65,10 @@ class CpuBackend final : public Backend {
         return not_found(fmt::format("backend cpu computes in fp32 and bf16; {} is {}", graph.value(id).name,
                                      tensor::name_of(graph.value(id).dtype)));
     }
-    if (node.op == Op::kCast && node.attributes.scale != 0 && node.attributes.scale != 1)
-      return not_found("backend cpu has no scaled cast: tensor parallelism on CPUs is not there yet; use dp");
     for (const KernelRow& row : kKernels) {
       if (row.op == node.op) return Bound{row.kernel, keep(node)};
     }
-    return not_found(fmt::format(
-        "backend cpu has no kernel for {}{}", graph::info(node.op).name,
-        node.op == Op::kHeadStats ? ": tensor parallelism on CPUs is not there yet; use dp" : ""));
+    return not_found(fmt::format("backend cpu has no kernel for {}", graph::info(node.op).name));
   }
 
  private:

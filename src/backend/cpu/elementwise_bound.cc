@@ -131,7 +131,8 @@ void run_dropout(const KernelArgs& args, void* state) {
 }
 
 void run_cast(const KernelArgs& args, void* state) {
-  cast(cpu_of(args, state), args.inputs[0], args.outputs[0]);
+  const double scale = args.attributes->scale;
+  cast(cpu_of(args, state), args.inputs[0], args.outputs[0], scale == 0 ? 1.0F : static_cast<float>(scale));
 }
 
 void run_zero(const KernelArgs& args, void* state) { zero(cpu_of(args, state), args.outputs[0]); }

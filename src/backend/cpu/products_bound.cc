@@ -4,8 +4,10 @@
 #include "backend/cpu/kernels/head.h"
 #include "backend/cpu/kernels/linear.h"
 #include "graph/ops.h"
+#include "graph/targets/cpu_workspace.h"
 
 namespace ingot::backend::cpu {
+
 void run_linear(const KernelArgs& args, void* state) {
   product(cpu_of(args, state), {.a = args.inputs[0],
                                 .packed = bytes_of(args.inputs[1]),
@@ -31,14 +33,32 @@ void run_linear_dw(const KernelArgs& args, void* state) {
                                         .workspace = args.workspace});
 }
 
-// x, w forward, labels, loss_mask, scalars, and with gradient w backward -> sums, and with gradient dx, dw.
-void run_head_loss(const KernelArgs& args, void* state) {
+namespace {
+
+// x, w forward, labels: what statistics and loss read alike.
+HeadArgs head_of(const KernelArgs& args) {
+  const int64_t stored = graph::cpu::head_rows(args.attributes->vocabulary, args.attributes->group_size);
   HeadArgs head;
   head.x = args.inputs[0];
-  head.vocabulary = args.attributes->vocabulary;
+  head.part = {args.attributes->vocabulary, args.group_index * stored, stored};
   head.forward = bytes_of(args.inputs[1]);
   head.labels = args.inputs[2];
+  head.workspace = args.workspace;
+  return head;
+}
+
+}  // namespace
+
+void run_head_stats(const KernelArgs& args, void* state) {
+  head_statistics(cpu_of(args, state), head_of(args), args.outputs[0]);
+}
+
+// x, w forward, labels, loss_mask, scalars, [statistics], and with gradient w backward -> sums, and with
+// gradient dx, dw.
+void run_head_loss(const KernelArgs& args, void* state) {
+  HeadArgs head = head_of(args);
   head.mask = args.inputs[3];
+  if (args.attributes->group_size > 1) head.statistics = args.inputs[5];
   if (args.attributes->with_gradient) {
     head.backward = bytes_of(args.inputs.back());
     head.scale = static_cast<float>(args.inputs[4].as<double>()[graph::kLossScale]);
@@ -46,7 +66,6 @@ void run_head_loss(const KernelArgs& args, void* state) {
     head.dw = args.outputs[2];
     head.beta = beta_of(args);
   }
-  head.workspace = args.workspace;
   const HeadResult result = head_cross_entropy(cpu_of(args, state), head);
   double* sums = args.outputs[0].as<double>();
   sums[graph::kLossSum] += args.attributes->weight * result.loss_sum;

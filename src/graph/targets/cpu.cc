@@ -38,8 +38,10 @@ int64_t cpu_workspace_bytes(const Graph& graph, const Node& node, int threads) {
   switch (node.op) {
     case Op::kLinearDw:
       return cpu::weight_gradient_bytes(input(0).dtype, rows(), input(1).stored.last(), channels());
+    case Op::kHeadStats:
     case Op::kHeadLoss:
-      return cpu::head_bytes(input(0).dtype, rows(), channels(), node.attributes.vocabulary,
+      return cpu::head_bytes(input(0).dtype, rows(), channels(),
+                             cpu::head_rows(node.attributes.vocabulary, node.attributes.group_size),
                              node.attributes.with_gradient);
     case Op::kAttention:
       return cpu::attention_forward_bytes(input(0).stored[1], node.attributes.head_dim, threads);

@@ -47,14 +47,16 @@ int64_t weight_gradient_bytes(DType dtype, int64_t rows, int64_t out_features, i
          align_up(blocks(rows, kBiasRows) * out_features * kFloat);
 }
 
-int64_t head_bytes(DType dtype, int64_t rows, int64_t channels, int64_t vocabulary, bool training) {
+int64_t head_rows(int64_t vocabulary, int parts) { return blocks(vocabulary, parts); }
+
+int64_t head_bytes(DType dtype, int64_t rows, int64_t channels, int64_t stored, bool training) {
   constexpr int64_t kPage = 4096, kLine = 64;
   const int64_t chunk = std::min(rows, kHeadRows);
-  int64_t logit_row = align_up(vocabulary * tensor::size_of(dtype), kLine);
+  int64_t logit_row = align_up(stored * tensor::size_of(dtype), kLine);
   if (logit_row % kPage == 0) logit_row += kLine;  // rows a page apart would share cache sets
   const int64_t statistics = 3 * align_up(chunk * kFloat);
   if (!training) return chunk * logit_row + statistics;
-  return chunk * logit_row + gradient_panels(dtype, chunk, vocabulary, channels) + statistics;
+  return chunk * logit_row + gradient_panels(dtype, chunk, stored, channels) + statistics;
 }
 
 // The larger of what the bf16 kernels and the portable ones hold of a head.

@@ -13,7 +13,10 @@ int64_t packed_forward_bytes(tensor::DType dtype, int64_t rows, int64_t columns)
 int64_t packed_backward_bytes(tensor::DType dtype, int64_t rows, int64_t columns);
 
 int64_t weight_gradient_bytes(tensor::DType dtype, int64_t rows, int64_t out_features, int64_t in_features);
-int64_t head_bytes(tensor::DType dtype, int64_t rows, int64_t channels, int64_t vocabulary, bool training);
+// Rows of a table of `vocabulary` that each of `parts` ranks holds, the last ones' filled up.
+int64_t head_rows(int64_t vocabulary, int parts);
+// `stored` of them.
+int64_t head_bytes(tensor::DType dtype, int64_t rows, int64_t channels, int64_t stored, bool training);
 int64_t attention_forward_bytes(int64_t sequence, int64_t head_size, int threads);
 int64_t attention_backward_bytes(int64_t sequence, int64_t head_size, int threads);
 int64_t cached_attention_bytes(int64_t cache_rows, int threads);

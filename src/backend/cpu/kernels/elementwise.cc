@@ -56,13 +56,12 @@ void accumulate(const Cpu& cpu, float factor, const TensorView& x, const TensorV
   for_spans(cpu, x.elements(), [&](int64_t begin, int64_t end) { run_add_span(span, begin, end); });
 }
 
-void cast(const Cpu& cpu, const TensorView& from, const TensorView& to) {
+void cast(const Cpu& cpu, const TensorView& from, const TensorView& to, float factor) {
   check_float(from);
   check_float(to);
   check_same(from, to);
-  for_spans(cpu, from.elements(), [&](int64_t begin, int64_t end) {
-    run_cast_span(from.dtype == DType::kBF16, from.data, to.dtype == DType::kBF16, to.data, begin, end);
-  });
+  const CastSpan span{bit_if_bf16(from, 1) | bit_if_bf16(to, 2), from.data, factor, to.data};
+  for_spans(cpu, from.elements(), [&](int64_t begin, int64_t end) { run_cast_span(span, begin, end); });
 }
 
 void zero(const Cpu& cpu, const TensorView& to) {

@@ -58,8 +58,8 @@ struct RotaryArgs {
 };
 void rotary(const Cpu& cpu, const RotaryArgs& args);
 
-void cast(const Cpu& cpu, const tensor::TensorView& from,
-          const tensor::TensorView& to);  // f32, bf16, either way
+// to = factor · from; f32, bf16, either way
+void cast(const Cpu& cpu, const tensor::TensorView& from, const tensor::TensorView& to, float factor);
 void zero(const Cpu& cpu, const tensor::TensorView& to);
 // y += factor · x; each f32 or bf16.
 void accumulate(const Cpu& cpu, float factor, const tensor::TensorView& x, const tensor::TensorView& y);

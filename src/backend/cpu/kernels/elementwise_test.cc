@@ -116,11 +116,14 @@ TEST(ElementwiseTest, AddAccumulateCastAndZero) {
       testing::for_each_cpu([&](const Cpu& cpu) {
         TestTensor y(a_type, {9, 41}), c(b_type, {9, 41}), z(a_type, {9, 41});
         add(cpu, a.view(), b.view(), y.view());
-        cast(cpu, a.view(), c.view());
+        cast(cpu, a.view(), c.view(), 1.0F);
         EXPECT_LT(relative_error(y, map(a, [&](int64_t i) { return a.at(i) + b.at(i); })), bound_of(a_type));
         TestTensor rounded(b_type, {9, 41});
         for (int64_t i = 0; i < a.size(); ++i) rounded.set(i, a.at(i));
         EXPECT_TRUE(c.bits() == rounded.bits());
+        TestTensor third(b_type, {9, 41});
+        cast(cpu, a.view(), third.view(), 1.0F / 3);
+        EXPECT_LT(relative_error(third, map(a, [&](int64_t i) { return a.at(i) / 3; })), bound_of(b_type));
         zero(cpu, z.view());
         accumulate(cpu, -2.0F, b.view(), z.view());
         EXPECT_LT(relative_error(z, map(a, [&](int64_t i) { return -2 * b.at(i); })), bound_of(a_type));
@@ -139,7 +142,7 @@ TEST(ElementwiseTest, CastRoundsToNearestEvenAndKeepsNan) {
   values.push_back(std::bit_cast<float>(0x7f800001U));  // a NaN whose upper half alone is infinity
   values.push_back(std::numeric_limits<float>::infinity());
   TestTensor to(DType::kBF16, {static_cast<int64_t>(values.size())});
-  cast(cpu, {values.data(), DType::kF32, {static_cast<int64_t>(values.size())}}, to.view());
+  cast(cpu, {values.data(), DType::kF32, {static_cast<int64_t>(values.size())}}, to.view(), 1.0F);
   for (size_t i = 0; i < values.size(); ++i)
     EXPECT_EQ(to.view().as<Bf16>()[i].bits, to_bf16(values[i]).bits) << i;
 }

@@ -20,6 +20,8 @@ void embedding_forward(const Cpu& cpu, const EmbeddingArgs& args) {
   INGOT_CHECK(args.ids.elements() == rows && args.table.shape.last() == channels, "{} ids, table {}, y {}",
               args.ids.elements(), args.table.shape.to_string(), args.y.shape.to_string());
   const int64_t from = tensor::size_of(args.table.dtype), to = tensor::size_of(args.y.dtype);
+  const unsigned types =
+      (args.table.dtype == DType::kBF16 ? 1U : 0U) | (args.y.dtype == DType::kBF16 ? 2U : 0U);
   cpu.pool.parallel_for((rows + kRows - 1) / kRows, [&](int64_t tile, int) {
     for (int64_t row = tile * kRows; row < std::min(rows, (tile + 1) * kRows); ++row) {
       const int64_t id = args.ids.as<const int32_t>()[row] - args.first_id;
@@ -28,8 +30,7 @@ void embedding_forward(const Cpu& cpu, const EmbeddingArgs& args) {
         std::memset(y, 0, static_cast<size_t>(channels * to));
         continue;
       }
-      run_cast_span(args.table.dtype == DType::kBF16, args.table.as<const std::byte>() + id * channels * from,
-                    args.y.dtype == DType::kBF16, y, 0, channels);
+      run_cast_span({types, args.table.as<const std::byte>() + id * channels * from, 1.0F, y}, 0, channels);
     }
   });
 }

@@ -1,6 +1,7 @@
 #include "backend/cpu/kernels/head.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "backend/cpu/kernels/bf16.h"
@@ -26,18 +27,18 @@ struct HeadLayout {
   int64_t total() const { return logits_bytes + pack8_bytes + pack48_bytes + 3 * row_bytes; }
 };
 
-HeadLayout lay_out(DType dtype, int64_t rows, int64_t channels, int64_t vocabulary, bool training) {
+HeadLayout lay_out(DType dtype, int64_t rows, int64_t channels, int64_t stored, bool training) {
   constexpr int64_t kPage = 4096, kLine = 64;
   const int64_t element = tensor::size_of(dtype);
   HeadLayout l;
   l.rows = std::min(rows, kHeadRows);
-  int64_t row_bytes = tensor::align_up(vocabulary * element, kLine);
+  int64_t row_bytes = tensor::align_up(stored * element, kLine);
   if (row_bytes % kPage == 0) row_bytes += kLine;
   l.logit_stride = row_bytes / element;
   l.logits_bytes = l.rows * row_bytes;
   l.row_bytes = tensor::align_up(l.rows * 4);
   if (!training) return l;
-  const GradientPlan plan = plan_gradient(dtype, l.rows, vocabulary, channels);
+  const GradientPlan plan = plan_gradient(dtype, l.rows, stored, channels);
   l.k_stride = plan.k_stride;
   l.pack8_bytes = plan.pack8_bytes;
   l.pack48_bytes = plan.pack48_bytes;
@@ -57,14 +58,47 @@ struct Chunk {
   std::byte* row_of_logits(int64_t row) const { return logits + row * layout.logit_stride * element(); }
   const std::byte* x() const { return args.x.as<const std::byte>() + begin * channels * element(); }
   int64_t label(int64_t row) const { return args.labels.as<const int32_t>()[begin + row]; }
+  // Where the label's logit lies among this part's, if it does.
+  int64_t own_label(int64_t row) const {
+    const int64_t own = label(row) - args.part.first;
+    return own >= 0 && own < args.part.held() ? own : -1;
+  }
   float mask_of(int64_t row) const {
-    if (label(row) < 0 || label(row) >= args.vocabulary) return 0;
+    if (label(row) < 0 || label(row) >= args.part.vocabulary) return 0;
     if (args.mask.data == nullptr) return 1;
     return args.mask.dtype == DType::kU8 ? static_cast<float>(args.mask.as<const uint8_t>()[begin + row])
                                          : args.mask.as<const float>()[begin + row];
   }
 };
 
+Chunk chunk_at(const HeadArgs& args, const HeadLayout& l, int64_t begin) {
+  std::byte* logits = args.workspace.data();
+  std::byte* pack8 = logits + l.logits_bytes;
+  std::byte* pack48 = pack8 + l.pack8_bytes;
+  std::byte* rows = pack48 + l.pack48_bytes;
+  return {.args = args,
+          .layout = l,
+          .dtype = args.x.dtype,
+          .begin = begin,
+          .rows = std::min(kHeadRows, args.x.shape.rows() - begin),
+          .channels = args.x.shape.last(),
+          .logits = logits,
+          .pack8 = pack8,
+          .pack48 = pack48,
+          .lse = reinterpret_cast<float*>(rows),
+          .label_logit = reinterpret_cast<float*>(rows + l.row_bytes),
+          .mask = reinterpret_cast<float*>(rows + 2 * l.row_bytes)};
+}
+
+template <class Body>
+void for_rows(const Cpu& cpu, const Chunk& c, const Body& body) {
+  cpu.pool.parallel_for((c.rows + kSoftmaxRows - 1) / kSoftmaxRows, [&](int64_t tile, int) {
+    for (int64_t row = tile * kSoftmaxRows; row < std::min(c.rows, (tile + 1) * kSoftmaxRows); ++row)
+      body(row);
+  });
+}
+
+// Padding's too: their weights are zeros.
 void make_logits(const Cpu& cpu, const Chunk& c) {
   run_product(cpu, c.dtype,
               {.a = c.x(),
@@ -76,32 +110,54 @@ void make_logits(const Cpu& cpu, const Chunk& c) {
                .y_is_f32 = c.dtype == DType::kF32,
                .streaming = streams(c.logits, c.rows, c.layout.logit_stride, c.element()),
                .rows = c.rows,
-               .columns = c.args.vocabulary});
-  const int64_t v = c.args.vocabulary;
-  cpu.pool.parallel_for((c.rows + kSoftmaxRows - 1) / kSoftmaxRows, [&](int64_t tile, int) {
-    for (int64_t row = tile * kSoftmaxRows; row < std::min(c.rows, (tile + 1) * kSoftmaxRows); ++row) {
-      const std::byte* logits = c.row_of_logits(row);
-      c.mask[row] = c.mask_of(row);
-      const int64_t label = std::clamp<int64_t>(c.label(row), 0, v - 1);
-      c.lse[row] = log_sum_exp(c.dtype, logits, v);
-      c.label_logit[row] = c.dtype == DType::kBF16 ? to_f32(reinterpret_cast<const Bf16*>(logits)[label])
-                                                   : reinterpret_cast<const float*>(logits)[label];
-    }
+               .columns = c.args.part.stored});
+}
+
+struct RowStatistics {
+  SoftmaxStatistics softmax;
+  float label_logit = 0;
+};
+
+RowStatistics own_statistics(const Chunk& c, int64_t row) {
+  const std::byte* logits = c.row_of_logits(row);
+  RowStatistics result{softmax_statistics(c.dtype, logits, c.args.part.held()), 0};
+  if (const int64_t label = c.own_label(row); label >= 0)
+    result.label_logit = c.dtype == DType::kBF16 ? to_f32(reinterpret_cast<const Bf16*>(logits)[label])
+                                                 : reinterpret_cast<const float*>(logits)[label];
+  return result;
+}
+
+// Of the whole row, from those of all parts.
+RowStatistics joined_statistics(const Chunk& c, int64_t row) {
+  const int64_t parts = c.args.statistics.shape.last() / 3;
+  const float* given = c.args.statistics.as<const float>() + (c.begin + row) * parts * 3;
+  RowStatistics result{{given[0], 0}, 0};
+  for (int64_t p = 1; p < parts; ++p) result.softmax.highest = std::max(result.softmax.highest, given[3 * p]);
+  for (int64_t p = 0; p < parts; ++p) {
+    result.softmax.sum += given[3 * p + 1] * std::exp(given[3 * p] - result.softmax.highest);
+    result.label_logit += given[3 * p + 2];
+  }
+  return result;
+}
+
+void make_statistics(const Cpu& cpu, const Chunk& c) {
+  for_rows(cpu, c, [&](int64_t row) {
+    const RowStatistics s =
+        c.args.statistics.data == nullptr ? own_statistics(c, row) : joined_statistics(c, row);
+    c.mask[row] = c.mask_of(row);
+    c.lse[row] = s.softmax.highest + std::log(s.softmax.sum);
+    c.label_logit[row] = s.label_logit;
   });
 }
 
 void make_logit_gradient(const Cpu& cpu, const Chunk& c) {
-  const int64_t v = c.args.vocabulary;
-  cpu.pool.parallel_for((c.rows + kSoftmaxRows - 1) / kSoftmaxRows, [&](int64_t tile, int) {
-    for (int64_t row = tile * kSoftmaxRows; row < std::min(c.rows, (tile + 1) * kSoftmaxRows); ++row) {
-      const float factor = c.args.scale * c.mask[row];
-      std::byte* logits = c.row_of_logits(row);
-      if (factor == 0) {
-        std::memset(logits, 0, static_cast<size_t>(v * c.element()));
-      } else {
-        cross_entropy_gradient(c.dtype, logits, v, c.lse[row], factor, c.label(row));
-      }
-    }
+  const int64_t stored = c.args.part.stored, held = c.args.part.held();
+  for_rows(cpu, c, [&](int64_t row) {
+    const float factor = c.args.scale * c.mask[row];
+    std::byte* logits = c.row_of_logits(row);
+    const int64_t kept = factor == 0 ? 0 : held;
+    if (kept > 0) cross_entropy_gradient(c.dtype, logits, held, c.lse[row], factor, c.own_label(row));
+    std::memset(logits + kept * c.element(), 0, static_cast<size_t>((stored - kept) * c.element()));
   });
 }
 
@@ -109,7 +165,7 @@ void make_input_gradient(const Cpu& cpu, const Chunk& c) {
   run_product(cpu, c.dtype,
               {.a = c.logits,
                .a_stride = c.layout.logit_stride,
-               .reduction = c.args.vocabulary,
+               .reduction = c.args.part.stored,
                .packed = c.args.backward.data(),
                .y = c.args.dx.as<std::byte>() + c.begin * c.channels * c.element(),
                .y_stride = c.channels,
@@ -120,7 +176,7 @@ void make_input_gradient(const Cpu& cpu, const Chunk& c) {
 
 void make_weight_gradient(const Cpu& cpu, const Chunk& c) {
   const ProductKernels& kernels = product_kernels(cpu, c.dtype);
-  const int64_t v = c.args.vocabulary, k_stride = (c.rows + 3) / 4 * 4;
+  const int64_t v = c.args.part.stored, k_stride = (c.rows + 3) / 4 * 4;
   const int64_t blocks = (c.rows + kPackRows - 1) / kPackRows;
   const bool streaming = streams(c.pack8, c.rows, v, 64);
   cpu.pool.parallel_for(2 * blocks, [&](int64_t tile, int) {
@@ -153,45 +209,35 @@ void check_args(const HeadArgs& args, int64_t needed) {
   INGOT_CHECK(args.labels.elements() == rows, "{} labels for {} rows", args.labels.elements(), rows);
   INGOT_CHECK(args.mask.data == nullptr || args.mask.elements() == rows, "mask {} for {} rows",
               args.mask.shape.to_string(), rows);
+  INGOT_CHECK(args.statistics.data != nullptr || args.part.held() == args.part.vocabulary,
+              "{} of {} rows of the table, and no statistics of the others", args.part.held(),
+              args.part.vocabulary);
   INGOT_CHECK(static_cast<int64_t>(args.forward.size()) >=
-                  packed_weight_bytes(args.x.dtype, WeightUse::kForward, args.vocabulary, channels),
-              "{} packed bytes for [{}, {}]", args.forward.size(), args.vocabulary, channels);
+                  packed_weight_bytes(args.x.dtype, WeightUse::kForward, args.part.stored, channels),
+              "{} packed bytes for [{}, {}]", args.forward.size(), args.part.stored, channels);
   INGOT_CHECK(args.dx.data == nullptr ||
                   static_cast<int64_t>(args.backward.size()) >=
-                      packed_weight_bytes(args.x.dtype, WeightUse::kBackward, args.vocabulary, channels),
-              "{} packed bytes for [{}, {}]", args.backward.size(), args.vocabulary, channels);
+                      packed_weight_bytes(args.x.dtype, WeightUse::kBackward, args.part.stored, channels),
+              "{} packed bytes for [{}, {}]", args.backward.size(), args.part.stored, channels);
 }
 
 }  // namespace
 
-int64_t head_workspace_bytes(DType dtype, int64_t rows, int64_t channels, int64_t vocabulary, bool training) {
-  return lay_out(dtype, rows, channels, vocabulary, training).total();
+int64_t head_workspace_bytes(DType dtype, int64_t rows, int64_t channels, int64_t stored, bool training) {
+  return lay_out(dtype, rows, channels, stored, training).total();
 }
 
 HeadResult head_cross_entropy(const Cpu& cpu, const HeadArgs& args) {
-  const int64_t rows = args.x.shape.rows(), channels = args.x.shape.last();
+  const int64_t rows = args.x.shape.rows();
   const bool training = args.dx.data != nullptr || args.dw.data != nullptr;
-  const HeadLayout l = lay_out(args.x.dtype, rows, channels, args.vocabulary, training);
+  const HeadLayout l = lay_out(args.x.dtype, rows, args.x.shape.last(), args.part.stored, training);
   check_args(args, l.total());
   HeadResult result;
   for (int64_t begin = 0; begin < rows; begin += kHeadRows) {
-    std::byte* logits = args.workspace.data();
-    std::byte* pack8 = logits + l.logits_bytes;
-    std::byte* pack48 = pack8 + l.pack8_bytes;
-    std::byte* stats = pack48 + l.pack48_bytes;
-    const Chunk c{.args = args,
-                  .layout = l,
-                  .dtype = args.x.dtype,
-                  .begin = begin,
-                  .rows = std::min(kHeadRows, rows - begin),
-                  .channels = channels,
-                  .logits = logits,
-                  .pack8 = pack8,
-                  .pack48 = pack48,
-                  .lse = reinterpret_cast<float*>(stats),
-                  .label_logit = reinterpret_cast<float*>(stats + l.row_bytes),
-                  .mask = reinterpret_cast<float*>(stats + 2 * l.row_bytes)};
-    make_logits(cpu, c);
+    const Chunk c = chunk_at(args, l, begin);
+    // The loss alone follows from the statistics of all parts.
+    if (training || args.statistics.data == nullptr) make_logits(cpu, c);
+    make_statistics(cpu, c);
     for (int64_t row = 0; row < c.rows; ++row) {
       const double mask = static_cast<double>(c.mask[row]);
       if (mask == 0) continue;
@@ -204,6 +250,26 @@ HeadResult head_cross_entropy(const Cpu& cpu, const HeadArgs& args) {
     if (args.dw.data != nullptr) make_weight_gradient(cpu, c);
   }
   return result;
+}
+
+void head_statistics(const Cpu& cpu, const HeadArgs& args, const tensor::TensorView& statistics) {
+  const int64_t rows = args.x.shape.rows();
+  const HeadLayout l = lay_out(args.x.dtype, rows, args.x.shape.last(), args.part.stored, false);
+  INGOT_CHECK(static_cast<int64_t>(args.workspace.size()) >= l.total(), "workspace of {} bytes, {} needed",
+              args.workspace.size(), l.total());
+  INGOT_CHECK(statistics.elements() == rows * 3, "statistics {} of {} rows", statistics.shape.to_string(),
+              rows);
+  for (int64_t begin = 0; begin < rows; begin += kHeadRows) {
+    const Chunk c = chunk_at(args, l, begin);
+    make_logits(cpu, c);
+    for_rows(cpu, c, [&](int64_t row) {
+      const RowStatistics s = own_statistics(c, row);
+      float* to = statistics.as<float>() + (begin + row) * 3;
+      to[0] = s.softmax.highest;
+      to[1] = s.softmax.sum;
+      to[2] = s.label_logit;
+    });
+  }
 }
 
 }  // namespace ingot::backend::cpu

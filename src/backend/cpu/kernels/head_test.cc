@@ -85,11 +85,12 @@ TEST(HeadTest, EqualsALoop) {
         for (int64_t i = 0; i < p.old.size(); ++i) dw.set(i, p.old.at(i));
         TestTensor workspace = workspace_of(head_workspace_bytes(dtype, rows, channels, vocabulary, true));
         HeadArgs args{.x = p.x.view(),
-                      .vocabulary = vocabulary,
+                      .part = whole_vocabulary(vocabulary),
                       .forward = as_workspace(forward),
                       .backward = as_workspace(backward),
                       .labels = p.labels.view(),
                       .mask = p.mask.view(),
+                      .statistics = {},
                       .scale = static_cast<float>(Problem::scale),
                       .dx = dx.view(),
                       .beta = 1,
@@ -114,6 +115,104 @@ TEST(HeadTest, EqualsALoop) {
   }
 }
 
+// A table cut by rows over ranks: each part's loss is the whole's, dx is the sum of the parts', and the rows
+// of dw are its own. The last parts hold fewer rows, or none but padding.
+class HeadParts {
+ public:
+  HeadParts(const Problem& problem, int64_t parts) : p_(problem), parts_(parts) {}
+
+  std::string check(const Cpu& cpu) const {
+    const int64_t stored = (p_.vocabulary + parts_ - 1) / parts_;
+    TestTensor all(DType::kF32, {p_.rows, 3 * parts_});
+    for (int64_t part = 0; part < parts_; ++part) {
+      TestTensor own(DType::kF32, {p_.rows, 3});
+      Part of(*this, cpu, part * stored, stored, false);
+      head_statistics(cpu, of.args, own.view());
+      for (int64_t i = 0; i < own.size(); ++i) all.set((i / 3 * parts_ + part) * 3 + i % 3, own.at(i));
+      EXPECT_TRUE(of.workspace.guards_hold() && own.guards_hold());
+    }
+    std::string bits = all.bits();
+    std::vector<double> dx(p_.dx.size(), 0);
+    double loss = 0;
+    for (int64_t part = 0; part < parts_; ++part) {
+      Part of(*this, cpu, part * stored, stored, true);
+      of.args.statistics = all.view();
+      const HeadResult result = head_cross_entropy(cpu, of.args);
+      EXPECT_NEAR(result.loss_sum, p_.loss, bound_of(p_.dtype) * p_.loss);
+      EXPECT_EQ(result.tokens, p_.tokens);
+      if (part == 0) loss = result.loss_sum;
+      EXPECT_EQ(result.loss_sum, loss) << "the same bits on every part";
+      for (size_t i = 0; i < dx.size(); ++i) dx[i] += of.dx.at(static_cast<int64_t>(i));
+      expect_rows_of(of.dw, part * stored);
+      EXPECT_TRUE(of.workspace.guards_hold() && of.dx.guards_hold() && of.dw.guards_hold());
+      bits += of.dx.bits() + of.dw.bits();
+    }
+    TestTensor sum(DType::kF32, {p_.rows, p_.channels});
+    for (int64_t i = 0; i < sum.size(); ++i) sum.set(i, dx[static_cast<size_t>(i)]);
+    EXPECT_LT(relative_error(sum, p_.dx), p_.dtype == DType::kBF16 ? 8e-3 : 1e-5) << p_.vocabulary;
+    return bits;
+  }
+
+ private:
+  struct Part {
+    Part(const HeadParts& parts, const Cpu& cpu, int64_t first, int64_t stored, bool training)
+        : Part(parts.p_, cpu, first, stored, training) {}
+    Part(const Problem& p, const Cpu& cpu, int64_t first, int64_t stored, bool training)
+        : forward(DType::kU8, {packed_weight_bytes(p.dtype, WeightUse::kForward, stored, p.channels)}),
+          backward(DType::kU8, {packed_weight_bytes(p.dtype, WeightUse::kBackward, stored, p.channels)}),
+          dx(p.dtype, {p.rows, p.channels}),
+          dw(DType::kF32, {stored, p.channels}),
+          workspace(workspace_of(head_workspace_bytes(p.dtype, p.rows, p.channels, stored, training))) {
+      TestTensor w(p.dtype, {stored, p.channels});
+      for (int64_t i = 0; i < w.size(); ++i) {
+        const int64_t at = first * p.channels + i;
+        if (at >= p.w.size()) continue;
+        w.set(i, p.w.at(at));
+        dw.set(i, p.old.at(at));
+      }
+      pack_weight(cpu, {w.view(), p.dtype, as_workspace(forward), as_workspace(backward)});
+      args = {.x = p.x.view(),
+              .part = {p.vocabulary, first, stored},
+              .forward = as_workspace(forward),
+              .backward = as_workspace(backward),
+              .labels = p.labels.view(),
+              .mask = p.mask.view(),
+              .statistics = {},
+              .scale = static_cast<float>(Problem::scale),
+              .dx = training ? dx.view() : TensorView{},
+              .beta = 1,
+              .dw = training ? dw.view() : TensorView{},
+              .workspace = as_workspace(workspace)};
+    }
+    TestTensor forward, backward, dx, dw, workspace;
+    HeadArgs args;
+  };
+
+  void expect_rows_of(const TestTensor& dw, int64_t first) const {
+    std::vector<double> expected(static_cast<size_t>(dw.size()), 0);
+    for (size_t i = 0; i < expected.size(); ++i)
+      if (const size_t at = i + static_cast<size_t>(first * p_.channels); at < p_.dw.size())
+        expected[i] = p_.dw[at];
+    EXPECT_LT(relative_error(dw, expected), bound_of(p_.dtype)) << p_.vocabulary << " from " << first;
+  }
+
+  const Problem& p_;
+  int64_t parts_;
+};
+
+TEST(HeadTest, PartsOfTheVocabularyTogetherEqualTheWhole) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const auto& [rows, channels, vocabulary, parts] : {std::array<int64_t, 4>{1, 1, 2, 2},
+                                                            {5, 3, 65, 2},
+                                                            {7, 48, 5, 4},
+                                                            {600, 16, 129, 3},
+                                                            {20, 8, 4201, 2}}) {
+      const Problem p(dtype, rows, channels, vocabulary);
+      testing::for_each_cpu([&](const Cpu& cpu) { return HeadParts(p, parts).check(cpu); });
+    }
+  }
+}
+
 // One bad logit that is nobody's label still shows in the loss.
 TEST(HeadTest, NanOfOneWeightShowsInTheLoss) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
@@ -125,11 +224,12 @@ TEST(HeadTest, NanOfOneWeightShowsInTheLoss) {
       TestTensor workspace = workspace_of(head_workspace_bytes(dtype, 3, 8, 70, false));
       pack_weight(cpu, {w.view(), dtype, as_workspace(forward), {}});
       const HeadResult result = head_cross_entropy(cpu, {.x = x.view(),
-                                                         .vocabulary = 70,
+                                                         .part = whole_vocabulary(70),
                                                          .forward = as_workspace(forward),
                                                          .backward = {},
                                                          .labels = labels.view(),
                                                          .mask = {},
+                                                         .statistics = {},
                                                          .dx = {},
                                                          .dw = {},
                                                          .workspace = as_workspace(workspace)});

@@ -189,11 +189,12 @@ void Bench::head() {
   const double flops = 3 * 2.0 * static_cast<double>(kRows * kChannels) * static_cast<double>(kVocabulary);
   run("head and cross-entropy", flops, 1, 0.75, [&] {
     head_cross_entropy(cpu_, {.x = x,
-                              .vocabulary = kVocabulary,
+                              .part = whole_vocabulary(kVocabulary),
                               .forward = forward,
                               .backward = backward,
                               .labels = labels,
                               .mask = {},
+                              .statistics = {},
                               .scale = 1,
                               .dx = dx,
                               .beta = 1,

@@ -7,10 +7,14 @@
 
 namespace ingot::backend::cpu {
 
-// log Σ exp(logits), n >= 1.
-float log_sum_exp(tensor::DType dtype, const void* logits, int64_t n);
+struct SoftmaxStatistics {
+  float highest = 0;  // of the logits; the least number where there are none
+  float sum = 0;      // Σ exp(logit − highest)
+};
+// n >= 0. A logit that is no number shows in the sum.
+SoftmaxStatistics softmax_statistics(tensor::DType dtype, const void* logits, int64_t n);
 
-// In place: factor · (exp(logits − lse) − [i = label]).
+// In place: factor · (exp(logits − lse) − [i = label]); a label outside [0, n) is none of them.
 void cross_entropy_gradient(tensor::DType dtype, void* logits, int64_t n, float lse, float factor,
                             int64_t label);
 

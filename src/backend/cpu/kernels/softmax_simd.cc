@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "backend/cpu/kernels/bf16-inl.h"
 #include "backend/cpu/kernels/exp-inl.h"
@@ -17,8 +18,9 @@ HWY_BEFORE_NAMESPACE();
 namespace ingot::backend::cpu::HWY_NAMESPACE {
 
 template <class T>
-float log_sum_exp_row(const T* x, int64_t n) {
+SoftmaxStatistics statistics_row(const T* x, int64_t n) {
   const F32Tag d;
+  if (n == 0) return {std::numeric_limits<float>::lowest(), 0};
   const int64_t step = lanes();
   const int64_t pairs = n / (2 * step) * 2 * step;
   F32Vec top0 = hn::Set(d, -INFINITY), top1 = top0;
@@ -36,13 +38,14 @@ float log_sum_exp_row(const T* x, int64_t n) {
   }
   float sum = sum_of(hn::Add(sum0, sum1));
   for (int64_t i = pairs; i < n; ++i) sum += std::exp(to_f32(x[i]) - highest);
-  return highest + std::log(sum);
+  return {highest, sum};
 }
 
 template <class T>
 void gradient_row(T* x, int64_t n, float log_sum_exp, float factor, int64_t label) {
   const F32Tag d;
-  const float at_label = to_f32(x[label]);
+  const bool labelled = label >= 0 && label < n;
+  const float at_label = labelled ? to_f32(x[label]) : 0.0F;
   const F32Vec log2e = hn::Set(d, kLog2E), shift = hn::Set(d, log_sum_exp * kLog2E),
                scale = hn::Set(d, factor);
   int64_t i = 0;
@@ -50,11 +53,15 @@ void gradient_row(T* x, int64_t n, float log_sum_exp, float factor, int64_t labe
     store(hn::Mul(power_of_two(hn::MulSub(load(x + i), log2e, shift)), scale), x + i);
   }
   for (; i < n; ++i) store_scalar(std::exp(to_f32(x[i]) - log_sum_exp) * factor, x + i);
-  store_scalar((std::exp(at_label - log_sum_exp) - 1.0F) * factor, x + label);
+  if (labelled) store_scalar((std::exp(at_label - log_sum_exp) - 1.0F) * factor, x + label);
 }
 
-float log_sum_exp_f32(const void* x, int64_t n) { return log_sum_exp_row(static_cast<const float*>(x), n); }
-float log_sum_exp_bf16(const void* x, int64_t n) { return log_sum_exp_row(static_cast<const Bf16*>(x), n); }
+SoftmaxStatistics statistics_f32(const void* x, int64_t n) {
+  return statistics_row(static_cast<const float*>(x), n);
+}
+SoftmaxStatistics statistics_bf16(const void* x, int64_t n) {
+  return statistics_row(static_cast<const Bf16*>(x), n);
+}
 void gradient_f32(void* x, int64_t n, float lse, float factor, int64_t label) {
   gradient_row(static_cast<float*>(x), n, lse, factor, label);
 }
@@ -68,14 +75,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ingot::backend::cpu {
 
-HWY_EXPORT(log_sum_exp_f32);
-HWY_EXPORT(log_sum_exp_bf16);
+HWY_EXPORT(statistics_f32);
+HWY_EXPORT(statistics_bf16);
 HWY_EXPORT(gradient_f32);
 HWY_EXPORT(gradient_bf16);
 
-float log_sum_exp(tensor::DType dtype, const void* logits, int64_t n) {
-  return dtype == tensor::DType::kBF16 ? HWY_DYNAMIC_DISPATCH(log_sum_exp_bf16)(logits, n)
-                                       : HWY_DYNAMIC_DISPATCH(log_sum_exp_f32)(logits, n);
+SoftmaxStatistics softmax_statistics(tensor::DType dtype, const void* logits, int64_t n) {
+  return dtype == tensor::DType::kBF16 ? HWY_DYNAMIC_DISPATCH(statistics_bf16)(logits, n)
+                                       : HWY_DYNAMIC_DISPATCH(statistics_f32)(logits, n);
 }
 
 void cross_entropy_gradient(tensor::DType dtype, void* logits, int64_t n, float lse, float factor,

@@ -16,7 +16,14 @@ struct AddSpan {
   void* out = nullptr;
 };
 void run_add_span(const AddSpan& s, int64_t begin, int64_t end);
-void run_cast_span(bool from_bf16, const void* from, bool to_bf16, void* to, int64_t begin, int64_t end);
+// to = factor · from; types bit 0: from is bf16, bit 1: to is.
+struct CastSpan {
+  unsigned types = 0;
+  const void* from = nullptr;
+  float factor = 1;
+  void* to = nullptr;
+};
+void run_cast_span(const CastSpan& s, int64_t begin, int64_t end);
 double sum_squares_span(bool bf16, const void* x, int64_t begin, int64_t end);
 void run_adamw_span(const AdamwArgs& args, int64_t begin, int64_t end);
 

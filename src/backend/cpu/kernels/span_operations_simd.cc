@@ -43,18 +43,28 @@ void add_span(const AddSpan& s, int64_t begin, int64_t end) {
 }
 
 template <class From, class To>
-void cast_typed(const void* from, void* to, int64_t begin, int64_t end) {
-  for_span(begin, end, [&](int64_t i, int64_t n) {
-    store_first(load_first(static_cast<const From*>(from) + i, n), static_cast<To*>(to) + i, n);
-  });
-}
-void cast_span(bool from_bf16, const void* from, bool to_bf16, void* to, int64_t begin, int64_t end) {
-  if (from_bf16) {
-    return to_bf16 ? cast_typed<Bf16, Bf16>(from, to, begin, end)
-                   : cast_typed<Bf16, float>(from, to, begin, end);
+void cast_typed(const CastSpan& s, int64_t begin, int64_t end) {
+  const From* from = static_cast<const From*>(s.from);
+  To* to = static_cast<To*>(s.to);
+  if (s.factor == 1.0F) {  // bits as they are: a product would flush the least numbers and change a NaN
+    return for_span(begin, end,
+                    [&](int64_t i, int64_t n) { store_first(load_first(from + i, n), to + i, n); });
   }
-  return to_bf16 ? cast_typed<float, Bf16>(from, to, begin, end)
-                 : cast_typed<float, float>(from, to, begin, end);
+  const F32Vec factor = hn::Set(F32Tag(), s.factor);
+  for_span(begin, end,
+           [&](int64_t i, int64_t n) { store_first(hn::Mul(factor, load_first(from + i, n)), to + i, n); });
+}
+void cast_span(const CastSpan& s, int64_t begin, int64_t end) {
+  switch (s.types & 3U) {
+    case 0:
+      return cast_typed<float, float>(s, begin, end);
+    case 1:
+      return cast_typed<Bf16, float>(s, begin, end);
+    case 2:
+      return cast_typed<float, Bf16>(s, begin, end);
+    default:
+      return cast_typed<Bf16, Bf16>(s, begin, end);
+  }
 }
 
 template <class T>
@@ -258,8 +268,8 @@ HWY_EXPORT(rotary_row);
 void run_add_span(const AddSpan& s, int64_t begin, int64_t end) {
   HWY_DYNAMIC_DISPATCH(add_span)(s, begin, end);
 }
-void run_cast_span(bool from_bf16, const void* from, bool to_bf16, void* to, int64_t begin, int64_t end) {
-  HWY_DYNAMIC_DISPATCH(cast_span)(from_bf16, from, to_bf16, to, begin, end);
+void run_cast_span(const CastSpan& s, int64_t begin, int64_t end) {
+  HWY_DYNAMIC_DISPATCH(cast_span)(s, begin, end);
 }
 double sum_squares_span(bool bf16, const void* x, int64_t begin, int64_t end) {
   return HWY_DYNAMIC_DISPATCH(sum_squares_all)(bf16, x, begin, end);
