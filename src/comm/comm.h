@@ -4,11 +4,15 @@
 // it and a sequence number, so that a hang can be told in one sentence. To add a transport: a folder
 // comm/<name>/ and a row in transports.cc; the suite of contract_suite.h then tests it.
 //
-// Errors (kFault) of a call: a member that has not come within the time limit (all that have not are named);
-// members that call different operations, sizes or sequence numbers (two calls that differ are named). Both
-// break the group: the members that wait return the same error at once, and so does every later call.
+// A call that takes longer than its limit is warned of once (Transport::on_warning), one that takes twice as
+// long is given up. Errors (kFault) of a call: a member that has not come by then; members that call
+// different operations, sizes or sequence numbers (two calls that differ are named); a connection that broke.
+// Each breaks the group: every later call of this member returns the same error at once. Ranks of one process
+// all learn of it at once, and the sentence names all that have not come; ranks of several processes learn of
+// it each by itself, each naming the peer that it waits for, since a schedule waits for few of the others.
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,6 +20,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "comm/progress_page.h"
 #include "graph/mesh.h"
 #include "tensor/tensor.h"
 
@@ -24,9 +29,9 @@ namespace ingot::comm {
 using tensor::TensorView;
 
 struct CallOptions {
-  std::chrono::milliseconds timeout{30000};
-  int instruction = -1;   // id of the program's instruction, -1 outside a step
-  const char* what = "";  // "gradients of layer 12"
+  std::chrono::milliseconds timeout{30000};  // warned of after it, given up after twice as long
+  int instruction = -1;                      // id of the program's instruction, -1 outside a step
+  const char* what = "";                     // "gradients of layer 12"
 };
 
 // A message that was posted; of the communicator that gave it.
@@ -44,8 +49,9 @@ class Communicator {
   virtual int size() const = 0;
   virtual int index() const = 0;  // of this rank in the group
 
-  // Sums in index order ((0 + 1) + 2) ..., the same bits on every member; f64 stays f64, integers are exact,
-  // other types add in float32 and round once. `out` may be `in`.
+  // The sum in a fixed order, which is a function of operation, group and size: the same bits on every member
+  // and from run to run. f64 stays f64, integers are exact, other types add in float32 and round once. `out`
+  // may be `in`.
   virtual Result<void> all_reduce(const TensorView& in, const TensorView& out,
                                   const CallOptions& options) = 0;
   // Member i gets part i along `dim` of the sum. `out` may not overlap `in`.
@@ -54,12 +60,20 @@ class Communicator {
   // Parts in index order along `dim`. Of `in` and `out` only a member's own part may overlap, and exactly.
   virtual Result<void> all_gather(const TensorView& in, const TensorView& out, int dim,
                                   const CallOptions& options) = 0;
+  // Rows go from member to member, a row being what one index of the first dimension holds. `in` begins with
+  // the sent_rows[0] rows for member 0, then those for member 1, ...; `out` gets received_rows[0] rows of
+  // member 0 first, and so on; each count must be what the other member says, and both tensors hold just
+  // these rows. They may not overlap.
+  virtual Result<void> all_to_all(const TensorView& in, std::span<const int64_t> sent_rows,
+                                  const TensorView& out, std::span<const int64_t> received_rows,
+                                  const CallOptions& options) = 0;
   virtual Result<void> broadcast(const TensorView& inout, int root, const CallOptions& options) = 0;
   // Messages from member to member; those of one (from, to, tag) arrive in the order in which they were
   // posted. A posted message goes on without this thread; its memory is the call's until wait() of its ticket
   // returns: then a sent tensor may be overwritten, a received one read. Every ticket is waited for once, in
-  // any order. At most kMessagesInFlight of one (from, to, tag) wait to be received; the next send waits for
-  // room.
+  // any order. At most kMessagesInFlight of one (from, to, tag) wait to be received; the next send may wait
+  // for room. A sent message of more than kBufferedBytes may be done only when it is being received. Tags are
+  // 0 to kMaxTag.
   virtual Result<Ticket> post_send(const TensorView& in, int to, int tag, const CallOptions& options) = 0;
   virtual Result<Ticket> post_receive(const TensorView& out, int from, int tag,
                                       const CallOptions& options) = 0;
@@ -69,7 +83,8 @@ class Communicator {
   virtual Result<void> barrier(const CallOptions& options) = 0;
 };
 
-inline constexpr int kMessagesInFlight = 64;
+inline constexpr int kMessagesInFlight = 64, kMaxTag = 4095;
+inline constexpr int64_t kBufferedBytes = 4096;
 
 // One rank's side of a transport: its place in the world and a communicator for each group of axes.
 class Transport {
@@ -80,6 +95,14 @@ class Transport {
   // All members of the group make their communicators in the same order; each call makes a group of its own,
   // whose messages never mix with another's. Errors: a mesh whose world is not this one.
   virtual Result<std::unique_ptr<Communicator>> group(const graph::Mesh& mesh, graph::AxisMask axes) = 0;
+  // The same for the ranks of a list, in its order, this rank among them. Any two ranks make the groups of
+  // lists in which both are in the same order.
+  virtual Result<std::unique_ptr<Communicator>> group(std::span<const int> ranks) = 0;
+  // Called with one sentence when a call has lasted its limit, by any thread that waits; nobody listens until
+  // it is set. Before the first group.
+  virtual void on_warning(std::function<void(const std::string&)> listener) = 0;
+  // Where the rank says what it is doing; null where nobody watches.
+  virtual ProgressPage* page() { return nullptr; }
 };
 
 // Ranks as threads of this process; one Transport per rank, all made together. The transport of one rank is a

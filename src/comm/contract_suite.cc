@@ -1,7 +1,10 @@
 #include "comm/contract_suite.h"
 
-#include <atomic>
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <chrono>
+#include <mutex>
 #include <numeric>
 #include <vector>
 
@@ -62,25 +65,42 @@ TEST_P(TransportContract, AMeshOfAnotherSizeIsRefused) {
   });
 }
 
-TEST_P(TransportContract, AllReduceAddsInIndexOrderWithTheSameBitsEverywhere) {
-  constexpr int kRanks = 5, kCount = 37;  // a count that the members cannot share evenly
+TEST_P(TransportContract, AllReduceGivesTheSameBitsEverywhereAndAgain) {
   const auto value = [](int rank, int i) {
-    return 1.0 / (1 + rank * 7 + i) + 1e15 * (rank % 2 == 0 ? 1 : -1);
+    return 1.0 / (1 + rank * 7 + i) + 1e9 * (rank % 2 == 0 ? 1 : -1);
   };
-  for (const bool in_place : {false, true}) {
-    run(kRanks, [&](Transport& transport) {
-      auto group = make_group(transport, mesh_of(kRanks, 1), graph::kTpMask);
-      std::vector<double> in(kCount), out(kCount, -1);
-      for (int i = 0; i < kCount; ++i) in[static_cast<size_t>(i)] = value(transport.rank(), i);
-      const TensorView to = in_place ? view(in, DType::kF64, {kCount}) : view(out, DType::kF64, {kCount});
-      ASSERT_TRUE(group->all_reduce(view(in, DType::kF64, {kCount}), to, {}));
-      for (int i = 0; i < kCount; ++i) {
-        double expected = value(0, i);
-        for (int rank = 1; rank < kRanks; ++rank) expected += value(rank, i);
-        EXPECT_EQ(to.as<double>()[i], expected) << i;
+  // Counts that the members cannot share evenly, fewer elements than members, and enough for many pieces.
+  for (const int count : {37, 3, 100'001}) {
+    for (const int ranks : {2, 4, 5}) {
+      std::vector<std::vector<double>> sums(static_cast<size_t>(2 * ranks));
+      run(ranks, [&](Transport& transport) {
+        auto group = make_group(transport, mesh_of(ranks, 1), graph::kTpMask);
+        for (const bool in_place : {false, true}) {
+          std::vector<double> in(static_cast<size_t>(count)), out(in.size(), -1);
+          for (int i = 0; i < count; ++i) in[static_cast<size_t>(i)] = value(transport.rank(), i);
+          const TensorView from = view(in, DType::kF64, {count});
+          const TensorView to = in_place ? from : view(out, DType::kF64, {count});
+          ASSERT_TRUE(group->all_reduce(from, to, {}));
+          sums[static_cast<size_t>(2 * transport.rank() + in_place)] = in_place ? in : out;
+        }
+      });
+      for (int i = 0; i < count; ++i) {
+        double expected = 0;
+        for (int rank = 0; rank < ranks; ++rank) expected += value(rank, i);
+        ASSERT_NEAR(sums[0][static_cast<size_t>(i)], expected, 1e-5) << i;
       }
-    });
+      for (const std::vector<double>& sum : sums) ASSERT_EQ(sum, sums[0]) << count << " of " << ranks;
+    }
   }
+}
+
+TEST_P(TransportContract, IntegersAreExact) {
+  run(3, [&](Transport& transport) {
+    auto group = make_group(transport, mesh_of(3, 1), graph::kTpMask);
+    std::vector<int64_t> data = {(int64_t{1} << 60) + transport.rank(), -transport.rank()};
+    ASSERT_TRUE(group->all_reduce(view(data, DType::kI64, {2}), view(data, DType::kI64, {2}), {}));
+    EXPECT_EQ(data, (std::vector<int64_t>{3 * (int64_t{1} << 60) + 3, -3}));
+  });
 }
 
 TEST_P(TransportContract, SixteenBitSumsAddInFloat) {
@@ -161,6 +181,51 @@ TEST_P(TransportContract, PostedMessagesArriveInTheirOrderHoweverTheyAreAwaited)
   });
 }
 
+TEST_P(TransportContract, RowsGoFromMemberToMember) {
+  constexpr int kRanks = 3, kWidth = 5;
+  const auto rows = [](int from, int to) { return int64_t{(from + 2 * to) % 4}; };  // some of them none
+  run(kRanks, [&](Transport& transport) {
+    auto group = make_group(transport, mesh_of(1, kRanks), graph::kDpMask);
+    const int own = transport.rank();
+    std::vector<int64_t> sent, received;
+    std::vector<int32_t> in, expected;
+    for (int other = 0; other < kRanks; ++other) {
+      sent.push_back(rows(own, other));
+      received.push_back(rows(other, own));
+      for (int64_t i = 0; i < sent.back() * kWidth; ++i) in.push_back(1000 * own + 100 * other + int(i));
+      for (int64_t i = 0; i < received.back() * kWidth; ++i)
+        expected.push_back(1000 * other + 100 * own + int(i));
+    }
+    std::vector<int32_t> out(expected.size(), -1);
+    const auto rows_of = [&](const std::vector<int32_t>& data) { return int64_t{std::ssize(data) / kWidth}; };
+    for (int time = 0; time < 2; ++time) {
+      ASSERT_TRUE(group->all_to_all(view(in, DType::kI32, Shape{rows_of(in), kWidth}), sent,
+                                    view(out, DType::kI32, {rows_of(out), kWidth}), received, {}));
+      EXPECT_EQ(out, expected);
+    }
+  });
+}
+
+TEST_P(TransportContract, GroupsAreMadeOfListsToo) {
+  run(4, [&](Transport& transport) {
+    const std::vector<int> ranks = {3, 0, 2};
+    if (transport.rank() == 1) {
+      EXPECT_FALSE(transport.group(ranks));
+      EXPECT_FALSE(transport.group(std::vector<int>{1, 4}));
+      EXPECT_FALSE(transport.group(std::vector<int>{1, 1}));
+      return;
+    }
+    auto group = transport.group(ranks);
+    ASSERT_TRUE(group);
+    const auto place = std::find(ranks.begin(), ranks.end(), transport.rank());
+    EXPECT_EQ((*group)->size(), 3);
+    EXPECT_EQ((*group)->index(), place - ranks.begin());
+    std::vector<int32_t> own = {transport.rank()}, all(3, -1);
+    ASSERT_TRUE((*group)->all_gather(view(own, DType::kI32, {1}), view(all, DType::kI32, {3}), 0, {}));
+    EXPECT_EQ(all, ranks);
+  });
+}
+
 TEST_P(TransportContract, GroupsOfTheSameRanksNeverMix) {
   const graph::Mesh mesh = mesh_of(2, 1);
   run(2, [&](Transport& transport) {
@@ -181,7 +246,13 @@ TEST_P(TransportContract, GroupsOfTheSameRanksNeverMix) {
 
 TEST_P(TransportContract, TheMemberThatDoesNotComeIsNamed) {
   std::vector<std::string> messages(4);
+  std::mutex mutex;
+  std::vector<std::string> warnings;
   run(4, [&](Transport& transport) {
+    transport.on_warning([&](const std::string& text) {
+      const std::lock_guard lock(mutex);
+      warnings.push_back(text);
+    });
     auto group = make_group(transport, mesh_of(4, 1), graph::kTpMask);
     if (transport.rank() == 2) return;
     std::vector<float> data(1 << 18);
@@ -195,21 +266,35 @@ TEST_P(TransportContract, TheMemberThatDoesNotComeIsNamed) {
     ASSERT_FALSE(again);
     EXPECT_EQ(again.error().message, result.error().message);
   });
-  EXPECT_EQ(messages[0],
-            "rank 2 has not arrived at all_reduce #88 (gradients of layer 12, 1.00 MiB) for 0.2 s; 3 of 4 "
-            "wait there");
-  EXPECT_EQ(messages[1], messages[0]);
-  EXPECT_EQ(messages[3], messages[0]);
+  const std::string call = "all_reduce #88 (gradients of layer 12, 1.00 MiB) for 0.";
+  if (GetParam().errors_are_shared) {
+    EXPECT_EQ(messages[0], "rank 2 has not arrived at " + call + "4 s; 3 of 4 wait there");
+    EXPECT_EQ(messages[1], messages[0]);
+    EXPECT_EQ(messages[3], messages[0]);
+    EXPECT_EQ(warnings,
+              std::vector<std::string>{"rank 2 has not arrived at " + call + "2 s; 3 of 4 wait there"});
+    return;
+  }
+  int named = 0;
+  for (const int rank : {0, 1, 3}) {
+    const std::string& message = messages[static_cast<size_t>(rank)];
+    EXPECT_EQ(message.find(fmt::format("rank {} waits for rank ", rank)), 0) << message;
+    EXPECT_NE(message.find(call + "4 s"), std::string::npos) << message;
+    named += message.find("for rank 2 in") != std::string::npos;
+  }
+  EXPECT_GE(named, 1);
+  ASSERT_EQ(warnings.size(), 3);
+  for (const std::string& text : warnings) EXPECT_NE(text.find(call + "2 s"), std::string::npos) << text;
 }
 
 TEST_P(TransportContract, AMessageThatDoesNotComeIsNamed) {
   run(2, [&](Transport& transport) {
-    if (transport.rank() == 1) return;
     auto group = make_group(transport, mesh_of(2, 1), graph::kTpMask);
+    if (transport.rank() == 1) return;
     std::vector<float> data(4);
     auto result = group->receive(view(data, DType::kF32, {4}), 1, 3, quickly(17));
     ASSERT_FALSE(result);
-    for (const char* part : {"rank 1 has not sent", "tag 3", "rank 0 waits in receive #17"})
+    for (const char* part : {"rank 1 has not sent", "tag 3", "0.4 s", "rank 0 waits in receive #17"})
       EXPECT_NE(result.error().message.find(part), std::string::npos) << result.error().message;
   });
 }
@@ -266,7 +351,9 @@ TEST_P(TransportContract, AnotherSizeAndASkippedCallAreNamed) {
   messages = mismatched(
       GetParam(), [&](Communicator&) { return Result<void>(); },
       [&](Communicator& group) { return group.barrier(quickly(9)); });
-  EXPECT_EQ(messages[1], "rank 0 has not arrived at barrier #9 for 0.2 s; 1 of 2 wait there");
+  EXPECT_EQ(messages[1], GetParam().errors_are_shared
+                             ? "rank 0 has not arrived at barrier #9 for 0.4 s; 1 of 2 wait there"
+                             : "rank 1 waits for rank 0 in barrier #9 for 0.4 s");
 }
 
 TEST_P(TransportContract, AMessageOfAnotherSizeIsNamed) {

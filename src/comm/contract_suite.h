@@ -21,6 +21,9 @@ namespace ingot::comm {
 struct WorldFactory {
   std::string name;
   std::function<std::vector<std::unique_ptr<Transport>>(int ranks)> make;
+  // All members of a group learn of an error at once, and it names all that have not come. Else each member
+  // finds it by itself and names whom it waits for.
+  bool errors_are_shared = true;
 };
 inline void PrintTo(const WorldFactory& factory, std::ostream* out) { *out << factory.name; }
 

@@ -17,27 +17,45 @@ struct Message {
   enum class State : uint8_t { kIdle, kPosted, kDone, kFailed };
   int peer = 0;  // rank in the world
   bool send = false;
-  uint64_t tag = 0;  // matched whole, no wildcards; one tag names one message
+  uint64_t tag = 0;  // matched whole, no wildcards; one tag names one message of those on their way
   void* data = nullptr;
-  int64_t bytes = 0;
+  int64_t bytes = 0;  // 0: a signal, `data` may be null
   State state = State::kIdle;
   const char* failure = "";  // kFailed: static text of the transport ("Connection reset by remote peer")
   void* request = nullptr;   // the transport's own
 };
 
-// One rank's side. All calls but wake() are made by one thread at a time: the one that drives the engine.
+// What the engine puts into a tag, from its highest bit: generation 8 | sender's rank 16 | channel 14 | lane
+// 2 | rest 24. A channel is a communicator, numbered so that any two members of it agree and no two
+// communicators of the same two ranks are alike. Lanes: parts of collectives, whose rest counts the messages
+// from this sender to this receiver on the channel; messages of send and receive, whose rest is the caller's
+// tag (12) and a count of messages of that tag (12); and headers of each, which say what call a message
+// belongs to. Counts wrap: far fewer messages are on their way. A transport with narrower tags may drop the
+// generation, the sender where it matches senders by itself, and high bits of counts where messages of equal
+// tags arrive in the order in which they were sent.
+inline constexpr int kTagGenerationBits = 8, kTagSourceBits = 16, kTagChannelBits = 14, kTagLaneBits = 2,
+                     kTagRestBits = 24;
+static_assert(kTagGenerationBits + kTagSourceBits + kTagChannelBits + kTagLaneBits + kTagRestBits == 64);
+
+// One rank's side. All calls but wake() and sleep() are made by one thread at a time: the one that drives the
+// engine.
 class Messages {
  public:
   virtual ~Messages() = default;
   virtual int rank() const = 0;
   virtual int world() const = 0;
-  // Starts it; never blocks. It may be kDone on return.
+  // Starts it; never blocks. It may be kDone on return. A receive that is shorter than its message may fail
+  // or complete with the beginning of it; a longer one completes with what there is: the engine tells the
+  // sizes from headers.
   virtual void post(Message& message) = 0;
   // Moves what is in flight and completes messages. Returns whether anything happened.
   virtual bool progress() = 0;
-  // Sleeps until something may have arrived, wake() was called, or `limit` is over.
-  virtual void doze(std::chrono::microseconds limit) = 0;
-  // Ends a doze() of another thread; cheap where nobody dozes. Thread-safe.
+  // Prepares a sleep(): what arrives from now on ends it. False where something waits for progress() already.
+  virtual bool arm() = 0;
+  // Sleeps until something arrived after the last arm(), wake() was called, or `limit` is over; may return
+  // early. Thread-safe: one thread sleeps while another may make the other calls.
+  virtual void sleep(std::chrono::microseconds limit) = 0;
+  // Ends the sleep() of another thread, or the next one; cheap where nobody sleeps. Thread-safe.
   virtual void wake() = 0;
   // After a barrier of all ranks: connections are closed in order. Not called after a failure.
   virtual Result<void> close() = 0;

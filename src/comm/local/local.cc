@@ -8,6 +8,7 @@
 #include "comm/comm.h"
 #include "comm/local/mailbox.h"
 #include "comm/local/meeting.h"
+#include "comm/operands.h"
 #include "comm/sum.h"
 
 namespace ingot::comm {
@@ -30,7 +31,7 @@ class World {
   int ranks() const { return ranks_; }
 
   // The `ordinal`-th group that a member makes of these axes and ranks is the same one for all of them.
-  std::shared_ptr<Group> group(graph::AxisMask axes, const std::vector<int>& ranks, int ordinal) {
+  std::shared_ptr<Group> group(int axes, const std::vector<int>& ranks, int ordinal) {
     const std::lock_guard lock(mutex_);
     std::shared_ptr<Group>& group = groups_[{axes, ranks, ordinal}];
     if (!group) group = std::make_shared<Group>(ranks);
@@ -40,24 +41,13 @@ class World {
  private:
   const int ranks_;
   std::mutex mutex_;
-  std::map<std::tuple<graph::AxisMask, std::vector<int>, int>, std::shared_ptr<Group>> groups_;
+  std::map<std::tuple<int, std::vector<int>, int>, std::shared_ptr<Group>> groups_;
 };
-
-// A tensor as `outer` rows of `inner` bytes, one row for each index before `dim` and what one index of it and
-// all after hold.
-struct Blocks {
-  int64_t outer = 1, inner = 0;  // inner: elements
-};
-Blocks blocks_of(const tensor::Shape& shape, int dim) {
-  INGOT_CHECK(dim >= 0 && dim < shape.rank(), "dimension {} of a tensor {}", dim, shape.to_string());
-  Blocks blocks{1, 1};
-  for (int axis = 0; axis < shape.rank(); ++axis) (axis < dim ? blocks.outer : blocks.inner) *= shape[axis];
-  return blocks;
-}
 
 class LocalCommunicator final : public Communicator {
  public:
-  LocalCommunicator(std::shared_ptr<Group> group, int index) : group_(std::move(group)), index_(index) {}
+  LocalCommunicator(std::shared_ptr<Group> group, int index, Meeting::Warn warn)
+      : group_(std::move(group)), index_(index), warn_(std::move(warn)) {}
 
   int size() const override { return group_->meeting.size(); }
   int index() const override { return index_; }
@@ -107,6 +97,36 @@ class LocalCommunicator final : public Communicator {
     });
   }
 
+  Result<void> all_to_all(const TensorView& in, std::span<const int64_t> sent_rows, const TensorView& out,
+                          std::span<const int64_t> received_rows, const CallOptions& options) override {
+    check_rows(in, sent_rows, size());
+    check_rows(out, received_rows, size());
+    const int64_t row_bytes = bytes_of_row(in);
+    Call call{"all_to_all", in, out, -1, sent_rows, row_bytes, sequence_++, options};
+    std::optional<Error> differs;
+    INGOT_TRY_VOID(group_->meeting.run(index_, call, warn_, [&](std::span<const Call> calls) {
+      std::byte* to = out.as<std::byte>();
+      for (int member = 0; member < size(); ++member) {
+        const Call& other = calls[static_cast<size_t>(member)];
+        const int64_t expected = received_rows[static_cast<size_t>(member)];
+        int64_t before = 0;
+        for (int i = 0; i < index_; ++i) before += other.sent_rows[static_cast<size_t>(i)];
+        const int64_t rows = other.sent_rows[static_cast<size_t>(index_)];
+        if (rows != expected) {
+          differs = group_->meeting.other_rows(index_, expected, member, rows, options);
+          return;
+        }
+        if (rows > 0)
+          std::memcpy(to, other.in.as<const std::byte>() + before * row_bytes,
+                      static_cast<size_t>(rows * row_bytes));
+        to += rows * row_bytes;
+      }
+    }));
+    if (!differs) return {};
+    group_->meeting.fail(*differs);
+    return *differs;
+  }
+
   Result<void> broadcast(const TensorView& inout, int root, const CallOptions& options) override {
     INGOT_CHECK(root >= 0 && root < size(), "broadcast from member {} of {}", root, size());
     return run("broadcast", inout, inout, root, options, [&](std::span<const Call> calls) {
@@ -118,7 +138,7 @@ class LocalCommunicator final : public Communicator {
   // The mailbox takes a copy: nothing is left to wait for.
   Result<Ticket> post_send(const TensorView& in, int to, int tag, const CallOptions& options) override {
     INGOT_CHECK(to >= 0 && to < size(), "send to member {} of {}", to, size());
-    INGOT_TRY_VOID(group_->mailbox.send(in, index_, to, tag, options));
+    INGOT_TRY_VOID(group_->mailbox.send(in, index_, to, tag, options, warn_));
     return Ticket{};
   }
 
@@ -143,7 +163,7 @@ class LocalCommunicator final : public Communicator {
         if (other.taken && !other.fetched && other.from == wanted.from && other.tag == wanted.tag &&
             other.order <= own && (oldest == nullptr || other.order < oldest->order))
           oldest = &other;
-      INGOT_TRY_VOID(group_->mailbox.receive(oldest->out, oldest->from, index_, oldest->tag, options));
+      INGOT_TRY_VOID(group_->mailbox.receive(oldest->out, oldest->from, index_, oldest->tag, options, warn_));
       oldest->fetched = true;
     }
     posted_[static_cast<size_t>(ticket.index)] = {};
@@ -176,8 +196,8 @@ class LocalCommunicator final : public Communicator {
   template <class Work>
   Result<void> run(std::string_view operation, const TensorView& in, const TensorView& out, int dim,
                    const CallOptions& options, const Work& work) {
-    const Call call{operation, in, out, dim, in.bytes(), sequence_++, options};
-    return group_->meeting.run(index_, call, work);
+    const Call call{operation, in, out, dim, {}, in.bytes(), sequence_++, options};
+    return group_->meeting.run(index_, call, warn_, work);
   }
 
   struct Posted {
@@ -189,6 +209,7 @@ class LocalCommunicator final : public Communicator {
 
   std::shared_ptr<Group> group_;
   int index_;
+  Meeting::Warn warn_;
   uint64_t sequence_ = 0, next_posted_ = 0;
   std::vector<Posted> posted_;  // grows to the most that were outstanding at once
 };
@@ -206,16 +227,30 @@ class LocalTransport final : public Transport {
           fmt::format("the mesh has {} ranks but this world has {}: start as many ranks as dp x tp x pp x cp",
                       mesh.world(), world_->ranks()));
     }
-    const std::vector<int> ranks = mesh.members(rank_, axes);
-    const int ordinal = made_[axes]++;
-    return std::unique_ptr<Communicator>(
-        std::make_unique<LocalCommunicator>(world_->group(axes, ranks, ordinal), mesh.index(rank_, axes)));
+    return make(axes, mesh.members(rank_, axes));
   }
 
+  Result<std::unique_ptr<Communicator>> group(std::span<const int> ranks) override {
+    INGOT_TRY_VOID(check_members(ranks, rank_, world()));
+    return make(kListed, std::vector<int>(ranks.begin(), ranks.end()));
+  }
+
+  void on_warning(std::function<void(const std::string&)> listener) override { warn_ = std::move(listener); }
+
  private:
+  static constexpr int kListed = -1;  // made of a list of ranks, not of axes
+
+  std::unique_ptr<Communicator> make(int axes, const std::vector<int>& ranks) {
+    const int ordinal = made_[{axes, ranks}]++;
+    const auto own = std::ranges::find(ranks, rank_);
+    return std::make_unique<LocalCommunicator>(world_->group(axes, ranks, ordinal),
+                                               static_cast<int>(own - ranks.begin()), warn_);
+  }
+
   std::shared_ptr<World> world_;
   int rank_;
-  std::map<graph::AxisMask, int> made_;  // groups made so far, by axes
+  std::map<std::pair<int, std::vector<int>>, int> made_;  // groups made so far, by axes and members
+  std::function<void(const std::string&)> warn_;
 };
 
 }  // namespace

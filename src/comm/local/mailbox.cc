@@ -6,36 +6,47 @@
 
 namespace ingot::comm::local {
 
-Result<void> Mailbox::send(const TensorView& in, int from, int to, int tag, const CallOptions& options) {
-  const auto deadline = std::chrono::steady_clock::now() + options.timeout;
+// Waits until `done`, warning at the limit and giving up after twice as long; tell(seconds) is the sentence.
+template <class Done, class Tell>
+Result<void> Mailbox::await(std::unique_lock<std::mutex>& lock, const CallOptions& options, const Warn& warn,
+                            const Done& done, const Tell& tell) {
+  const auto begin = std::chrono::steady_clock::now();
+  const double seconds = static_cast<double>(options.timeout.count()) / 1000.0;
+  if (changed_.wait_until(lock, begin + options.timeout, done)) return {};
+  if (warn) warn(tell(seconds));
+  if (changed_.wait_until(lock, begin + 2 * options.timeout, done)) return {};
+  return Error{ErrorCode::kFault, tell(2 * seconds)};
+}
+
+Result<void> Mailbox::send(const TensorView& in, int from, int to, int tag, const CallOptions& options,
+                           const Warn& warn) {
   Message message{std::vector<std::byte>(static_cast<size_t>(in.bytes())), in.dtype, options.instruction};
   if (in.bytes() > 0) std::memcpy(message.bytes.data(), in.data, message.bytes.size());
   std::unique_lock lock(mutex_);
   std::deque<Message>& queue = messages_[{from, to, tag}];
-  const bool room = changed_.wait_until(
-      lock, deadline, [&] { return queue.size() < static_cast<size_t>(kMessagesInFlight); });
-  if (!room) {
-    return Error{
-        ErrorCode::kFault,
-        fmt::format("rank {} has not received {} messages of tag {} for {:g} s; rank {} waits in {}",
-                    rank_of(to), queue.size(), tag, static_cast<double>(options.timeout.count()) / 1000.0,
-                    rank_of(from), describe_call("send", in.bytes(), options))};
-  }
+  INGOT_TRY_VOID(await(
+      lock, options, warn, [&] { return queue.size() < static_cast<size_t>(kMessagesInFlight); },
+      [&](double seconds) {
+        return fmt::format("rank {} has not received {} messages of tag {} for {:g} s; rank {} waits in {}",
+                           rank_of(to), queue.size(), tag, seconds, rank_of(from),
+                           describe_call("send", in.bytes(), options));
+      }));
   queue.push_back(std::move(message));
   changed_.notify_all();
   return {};
 }
 
-Result<void> Mailbox::receive(const TensorView& out, int from, int to, int tag, const CallOptions& options) {
-  const auto deadline = std::chrono::steady_clock::now() + options.timeout;
+Result<void> Mailbox::receive(const TensorView& out, int from, int to, int tag, const CallOptions& options,
+                              const Warn& warn) {
   std::unique_lock lock(mutex_);
   std::deque<Message>& queue = messages_[{from, to, tag}];
-  if (!changed_.wait_until(lock, deadline, [&] { return !queue.empty(); })) {
-    return Error{ErrorCode::kFault,
-                 fmt::format("rank {} has not sent the message of tag {} for {:g} s; rank {} waits in {}",
-                             rank_of(from), tag, static_cast<double>(options.timeout.count()) / 1000.0,
-                             rank_of(to), describe_call("receive", out.bytes(), options))};
-  }
+  INGOT_TRY_VOID(await(
+      lock, options, warn, [&] { return !queue.empty(); },
+      [&](double seconds) {
+        return fmt::format("rank {} has not sent the message of tag {} for {:g} s; rank {} waits in {}",
+                           rank_of(from), tag, seconds, rank_of(to),
+                           describe_call("receive", out.bytes(), options));
+      }));
   const Message message = std::move(queue.front());
   queue.pop_front();
   changed_.notify_all();

@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -17,8 +18,11 @@ class Mailbox {
  public:
   explicit Mailbox(std::vector<int> ranks) : ranks_(std::move(ranks)) {}
 
-  Result<void> send(const TensorView& in, int from, int to, int tag, const CallOptions& options);
-  Result<void> receive(const TensorView& out, int from, int to, int tag, const CallOptions& options);
+  using Warn = std::function<void(const std::string&)>;
+  Result<void> send(const TensorView& in, int from, int to, int tag, const CallOptions& options,
+                    const Warn& warn);
+  Result<void> receive(const TensorView& out, int from, int to, int tag, const CallOptions& options,
+                       const Warn& warn);
 
  private:
   using Address = std::tuple<int, int, int>;  // from, to, tag
@@ -27,6 +31,9 @@ class Mailbox {
     tensor::DType dtype;
     int instruction;
   };
+  template <class Done, class Tell>
+  Result<void> await(std::unique_lock<std::mutex>& lock, const CallOptions& options, const Warn& warn,
+                     const Done& done, const Tell& tell);
   int rank_of(int index) const { return ranks_[static_cast<size_t>(index)]; }
 
   const std::vector<int> ranks_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace ingot::comm::local {
 namespace {
@@ -13,7 +14,7 @@ std::string seconds(std::chrono::milliseconds time) {
 
 }  // namespace
 
-Error Meeting::missing_members(const Call& call) const {
+Error Meeting::missing_members(const Call& call, std::chrono::milliseconds waited) const {
   std::string missing;
   int count = 0;
   for (int index = 0; index < size(); ++index) {
@@ -23,7 +24,7 @@ Error Meeting::missing_members(const Call& call) const {
   return {ErrorCode::kFault, fmt::format("rank{} {} {} not arrived at {} for {}; {} of {} wait there",
                                          count == 1 ? "" : "s", missing, count == 1 ? "has" : "have",
                                          describe_call(call.operation, call.bytes, call.options),
-                                         seconds(call.options.timeout), size() - count, size())};
+                                         seconds(waited), size() - count, size())};
 }
 
 Error Meeting::mismatch(int index, const Call& call, int other) const {
@@ -39,8 +40,17 @@ Error Meeting::mismatch(int index, const Call& call, int other) const {
               rank_of(index), tell(call), rank_of(other), tell(first))};
 }
 
-Result<void> Meeting::arrive(int index, const Call& call) {
-  const auto deadline = std::chrono::steady_clock::now() + call.options.timeout;
+Error Meeting::other_rows(int index, int64_t expected, int other, int64_t rows,
+                          const CallOptions& options) const {
+  return {
+      ErrorCode::kFault,
+      fmt::format("rank {} expects {} rows of rank {} in {}, which sends {}: the counts of both must agree",
+                  rank_of(index), expected, rank_of(other), describe_call("all_to_all", 0, options), rows)};
+}
+
+Result<void> Meeting::arrive(int index, const Call& call, const Warn& warn) {
+  const std::chrono::milliseconds limit = call.options.timeout;
+  const auto begin = std::chrono::steady_clock::now();
   std::unique_lock lock(mutex_);
   if (error_) return *error_;
   const auto found = std::find(here_.begin(), here_.end(), char{1});
@@ -62,9 +72,14 @@ Result<void> Meeting::arrive(int index, const Call& call) {
     changed_.notify_all();
     return {};
   }
-  const bool complete = changed_.wait_until(lock, deadline, [&] { return error_ || opened_ == round; });
+  const auto over = [&] { return error_ || opened_ == round; };
+  bool complete = changed_.wait_until(lock, begin + limit, over);
+  if (!complete) {
+    if (warn && !std::exchange(warned_, true)) warn(missing_members(call, limit).message);
+    complete = changed_.wait_until(lock, begin + 2 * limit, over);
+  }
   if (opened_ == round) return {};
-  if (!complete) fail_locked(missing_members(call));
+  if (!complete) fail_locked(missing_members(call, 2 * limit));
   return *error_;
 }
 
@@ -73,6 +88,7 @@ void Meeting::leave() {
   const uint64_t round = opened_;
   if (++left_ == size()) {
     arrived_ = left_ = 0;
+    warned_ = false;
     std::fill(here_.begin(), here_.end(), char{0});
     closed_ = round;
     changed_.notify_all();
