@@ -218,7 +218,7 @@ TEST(Executor, AFailedCollectiveNamesItsInstructionAndTheMissingRank) {
   auto result = (*executor)->run_step(0);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, ErrorCode::kFault);
-  for (const char* part : {"forward[0] mb 0", "rank 1 has not arrived", "for 0.1 s; 1 of 2 wait there"})
+  for (const char* part : {"forward[0] mb 0", "rank 1 has not arrived", "for 0.2 s; 1 of 2 wait there"})
     EXPECT_NE(result.error().message.find(part), std::string::npos) << result.error().message;
 }
 
