@@ -203,28 +203,12 @@ Result<void> plan(Job& job) {
   const train::ResolvedRun& run = job.resolution.run;
   INGOT_TRY(job.programs, train::compile_programs(run));
   job.memory = memory_text(job.programs, run.mesh.world());
-  const int64_t planned = job.programs.train.memory.total() * run.mesh.world();
-  const auto limit =
-      static_cast<int64_t>(run.spec.run.memory_fraction * double(job.machine.facts.available_bytes));
-  if (planned > limit)
-    return invalid(fmt::format(
-        "the run needs {} of memory; run.memory_fraction = {} of what is free here is {}. Use a "
-        "smaller train.micro_batch_size (now {}), parallel.recompute = \"selective\" or a "
-        "smaller model",
-        format_bytes(planned), run.spec.run.memory_fraction, format_bytes(limit), run.batch.micro_batch));
-  return {};
+  return train::check_memory(run, job.programs, run.mesh.world(), job.machine.facts);
 }
 
-double predicted_seconds_per_step(const Job& job) {
-  // A guess from the width of the model alone; a run measures it.
-  double efficiency = 0.1;
-  for (const train::ShapeRow& row : train::shape_rows()) {
-    if (row.hidden <= job.resolution.run.spec.model.hidden_size) efficiency = row.efficiency;
-  }
+double predicted_seconds(const Job& job) {
   const train::ResolvedRun& run = job.resolution.run;
-  const double flops = cost::flops_per_token(run.spec.model, run.seq_len(), cost::FlopConvention::kMfu) *
-                       static_cast<double>(run.tokens_per_step());
-  return flops / (job.machine.facts.flops_per_second(run.precision) * efficiency);
+  return train::predicted_seconds_per_step(run, job.machine.facts) * static_cast<double>(run.train_steps);
 }
 
 nlohmann::ordered_json plan_json(const Job& job) {
@@ -241,7 +225,7 @@ nlohmann::ordered_json plan_json(const Job& job) {
   json["micro_batches"] = run.batch.micro_batches();
   json["precision"] = graph::name_of(run.precision);
   json["flops_per_token"] = cost::flops_per_token(run.spec.model, run.seq_len(), cost::FlopConvention::kMfu);
-  json["predicted_seconds"] = predicted_seconds_per_step(job) * static_cast<double>(run.train_steps);
+  json["predicted_seconds"] = predicted_seconds(job);
   json["memory_bytes"] = {{"total", memory.total()},  {"state", memory.state}, {"derived", memory.derived},
                           {"step", memory.step},      {"input", memory.input}, {"slots", memory.slots},
                           {"scratch", memory.scratch}};
@@ -268,10 +252,8 @@ int dry_run(Job& job, bool json) {
   }
   show_model(job);
   show_budget(job);
-  const double seconds =
-      predicted_seconds_per_step(job) * static_cast<double>(job.resolution.run.train_steps);
-  job.console.field(
-      "time", fmt::format("about {} predicted for the steps (a run measures it)", format_duration(seconds)));
+  job.console.field("time", fmt::format("about {} predicted for the steps (a run measures it)",
+                                        format_duration(predicted_seconds(job))));
   job.console.field("", "nothing was started (--dry-run)");
   return kDone;
 }

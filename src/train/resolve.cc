@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 
 #include "base/units.h"
 #include "cost/flops.h"
@@ -10,7 +11,7 @@
 namespace ingot::train {
 namespace {
 
-// Efficiencies measured with this engine on two cores of Zen 4 (bench/step_bench); wider is better.
+// Efficiencies measured on two cores of Zen 4 (bench/shape_bench), the last two taken from the row before.
 constexpr std::array<ShapeRow, 9> kShapes = {{
     {2, 64, 2, 0.10},
     {4, 128, 4, 0.30},
@@ -28,7 +29,8 @@ constexpr int64_t kMicroBatchTokens = 4096;  // rows enough for full tiles, few 
 constexpr int64_t kMostMicroBatches = 4096;
 constexpr int64_t kLargestCpuHead = 128;  // backend/cpu/kernels/attention.h
 constexpr int64_t kFewestWarmupSteps = 20;
-constexpr double kBudgetShare = 0.9;  // of a time budget that steps may take
+constexpr double kBudgetShare = 0.9;        // of a time budget that steps may take
+constexpr double kIrreducibleLoss = 1.869;  // of ranking_loss
 
 int64_t seq_len_of(const spec::LoadedSpec& loaded, bool sized) {
   return sized || loaded.is_set("data.seq_len") ? loaded.spec.data.seq_len : kAutoSeqLen;
@@ -43,6 +45,7 @@ bool has_step_budget(const spec::RunSpec& spec) { return spec.train.train_steps 
 struct ShapeChoice {
   spec::ModelSpec model;
   double tokens = 0;
+  double loss = 0;  // ranking_loss
 };
 
 spec::ModelSpec shaped(const spec::ModelSpec& base, const ShapeRow& row, int64_t vocab, int64_t positions) {
@@ -58,25 +61,30 @@ spec::ModelSpec shaped(const spec::ModelSpec& base, const ShapeRow& row, int64_t
   return model;
 }
 
+// The smallest shape that is worth as much as the best but for a hundredth of what can be learned: more
+// parameters than the text can fill cost time and learn it by heart.
 ShapeChoice choose_shape(const spec::RunSpec& spec, double flops_per_second, const DataFacts& data,
                          int64_t seq_len) {
-  ShapeChoice best;
-  double best_loss = 0;
+  constexpr double kWorthTheSame = 0.01;
   const auto unique = static_cast<double>(data.train_tokens);
+  std::vector<ShapeChoice> choices;
+  double best = 0;
   for (const ShapeRow& row : kShapes) {
-    const spec::ModelSpec model = shaped(spec.model, row, data.vocab_size, seq_len);
-    const cost::ParameterCounts counts = cost::count_parameters(model);
-    const double flops = cost::flops_per_token(model, seq_len, cost::FlopConvention::kMfu);
-    double tokens = budget_seconds(spec) * kBudgetShare * flops_per_second * row.efficiency / flops;
-    if (spec.train.train_tokens) tokens = static_cast<double>(*spec.train.train_tokens);
+    ShapeChoice choice;
+    choice.model = shaped(spec.model, row, data.vocab_size, seq_len);
+    const cost::ParameterCounts counts = cost::count_parameters(choice.model);
+    const double flops = cost::flops_per_token(choice.model, seq_len, cost::FlopConvention::kMfu);
+    choice.tokens = budget_seconds(spec) * kBudgetShare * flops_per_second * row.efficiency / flops;
+    choice.tokens = std::min(choice.tokens, kMostEpochs * unique);
+    if (spec.train.train_tokens) choice.tokens = static_cast<double>(*spec.train.train_tokens);
     const auto body = static_cast<double>(counts.total - counts.embedding - counts.position);
-    const double loss = ranking_loss(body, tokens, unique);
-    if (best.tokens == 0 || loss < best_loss) {
-      best = {model, tokens};
-      best_loss = loss;
-    }
+    choice.loss = ranking_loss(body, choice.tokens, unique);
+    best = choices.empty() ? choice.loss : std::min(best, choice.loss);
+    choices.push_back(std::move(choice));
   }
-  return best;
+  const double enough = best + kWorthTheSame * (best - kIrreducibleLoss);
+  return *std::find_if(choices.begin(), choices.end(),
+                       [&](const ShapeChoice& choice) { return choice.loss <= enough; });
 }
 
 // Samples of a step: some 1,500 steps for the budget, between 2,048 and 65,536 tokens.
@@ -107,6 +115,11 @@ graph::Precision choose_precision(const spec::RunSpec& spec, const MachineFacts&
   return graph::Precision::kF32;
 }
 
+// To so many decimal digits, since people read what was chosen: 6e-05, not 5.9999999999999995e-05.
+double rounded(double value, int digits) {
+  return std::strtod(fmt::format("{:.{}g}", value, digits).c_str(), nullptr);
+}
+
 LrSchedule schedule_of(const spec::RunSpec& spec, int64_t steps) {
   LrSchedule schedule;
   switch (spec.schedule.lr_schedule) {
@@ -127,7 +140,7 @@ LrSchedule schedule_of(const spec::RunSpec& spec, int64_t steps) {
       break;
   }
   schedule.peak = spec.optimizer.learning_rate;
-  schedule.floor = spec.schedule.min_lr.value_or(0.1 * schedule.peak);
+  schedule.floor = spec.schedule.min_lr.value_or(rounded(0.1 * schedule.peak, 12));
   // A hundredth of the steps; short runs need some tens of them all the same.
   schedule.warmup_steps =
       spec.schedule.warmup_steps.value_or(std::max(steps / 100, std::min(kFewestWarmupSteps, steps / 10)));
@@ -163,7 +176,9 @@ void set_steps(Resolution& resolution, int64_t steps) {
   std::string text = fmt::format("{} steps of {} tokens, {:.1f} epochs", format_integer(run.train_steps),
                                  format_integer(run.tokens_per_step()),
                                  tokens / static_cast<double>(resolution.data.train_tokens));
-  if (run.spec.train.max_time)
+  if (resolution.budget_is_data)
+    text += "; more repeats would teach nothing (for more: --set train.train_steps=N)";
+  else if (run.spec.train.max_time)
     text = fmt::format("{} (--max-time): {}{}", format_duration(*run.spec.train.max_time),
                        resolution.budget_is_time ? "about " : "at most ", text);
   std::erase_if(resolution.explanations, [](const Explanation& one) { return one.subject == "budget"; });
@@ -206,11 +221,28 @@ Result<void> check_facts(const ResolvedRun& run, const DataFacts& data) {
 std::span<const ShapeRow> shape_rows() { return kShapes; }
 
 double ranking_loss(double parameters, double tokens, double unique) {
-  constexpr double kE = 1.69, kA = 406.4, kB = 410.7, kAlpha = 0.34, kBeta = 0.28, kHalfLife = 15.4;
-  const double repeats = std::max(0.0, tokens / unique - 1);
-  const double effective =
-      tokens <= unique ? tokens : unique * (1 + kHalfLife * (1 - std::exp(-repeats / kHalfLife)));
-  return kE + kA / std::pow(parameters, kAlpha) + kB / std::pow(effective, kBeta);
+  // The authors' fit on C4; alpha and beta are one number in it.
+  constexpr double kA = 520.8, kB = 1488.4, kAlpha = 0.3527, kTokenHalfLife = 15.39,
+                   kParameterHalfLife = 5.31;
+  // What is beyond `useful` counts less and less, and never more than `half_life` times `useful`.
+  const auto effective = [](double amount, double useful, double half_life) {
+    if (amount <= useful) return amount;
+    return useful * (1 + half_life * (1 - std::exp(-(amount / useful - 1) / half_life)));
+  };
+  // The compute-optimal parameters of the unique tokens.
+  const double filled = std::pow(kA / kB, 1 / kAlpha) * unique;
+  return kIrreducibleLoss + kA / std::pow(effective(parameters, filled, kParameterHalfLife), kAlpha) +
+         kB / std::pow(effective(tokens, unique, kTokenHalfLife), kAlpha);
+}
+
+double predicted_seconds_per_step(const ResolvedRun& run, const MachineFacts& machine) {
+  double efficiency = kShapes.front().efficiency;
+  for (const ShapeRow& row : kShapes) {
+    if (row.hidden <= run.spec.model.hidden_size) efficiency = row.efficiency;
+  }
+  const double flops = cost::flops_per_token(run.spec.model, run.seq_len(), cost::FlopConvention::kMfu) *
+                       static_cast<double>(run.tokens_per_step());
+  return flops / (machine.flops_per_second(run.precision) * efficiency);
 }
 
 namespace {
@@ -228,8 +260,8 @@ double decide_model(const spec::LoadedSpec& loaded, const MachineFacts& machine,
     spec.model = choice.model;
     tokens = choice.tokens;
     if (!loaded.is_set("optimizer.learning_rate"))
-      spec.optimizer.learning_rate =
-          std::clamp(6e-4 * std::sqrt(768.0 / static_cast<double>(spec.model.hidden_size)), 3e-4, 2e-3);
+      spec.optimizer.learning_rate = rounded(
+          std::clamp(6e-4 * std::sqrt(768.0 / static_cast<double>(spec.model.hidden_size)), 3e-4, 2e-3), 3);
   }
   if (spec.model.vocab_size == 0) spec.model.vocab_size = resolution.data.vocab_size;
   if (spec.model.max_positions == 0) spec.model.max_positions = spec.data.seq_len;
@@ -266,12 +298,8 @@ void decide_budget(Resolution& resolution, const MachineFacts& machine) {
     set_steps(resolution, train.train_tokens ? std::min(steps, by_tokens) : steps);
     return;
   }
-  constexpr double kAssumedMfu = 0.5;
   train.max_time = budget_seconds(run.spec);
-  const double flops = cost::flops_per_token(run.spec.model, run.seq_len(), cost::FlopConvention::kMfu);
-  const double tokens =
-      *train.max_time * kBudgetShare * machine.flops_per_second(run.precision) * kAssumedMfu / flops;
-  set_steps(resolution, static_cast<int64_t>(tokens / static_cast<double>(run.tokens_per_step())));
+  finish_budget(resolution, predicted_seconds_per_step(run, machine));
 }
 
 }  // namespace
@@ -303,8 +331,24 @@ Result<Resolution> resolve(const spec::LoadedSpec& loaded, const MachineFacts& m
 
 void finish_budget(Resolution& resolution, double seconds_per_step) {
   if (!resolution.budget_is_time) return;
-  const double seconds = *resolution.run.spec.train.max_time * kBudgetShare;
-  set_steps(resolution, static_cast<int64_t>(seconds / seconds_per_step));
+  const ResolvedRun& run = resolution.run;
+  const double by_time = *run.spec.train.max_time * kBudgetShare / seconds_per_step;
+  const double by_data = std::ceil(kMostEpochs * static_cast<double>(resolution.data.train_tokens) /
+                                   static_cast<double>(run.tokens_per_step()));
+  resolution.budget_is_data = by_data < by_time;
+  set_steps(resolution, static_cast<int64_t>(std::min(by_time, by_data)));
+}
+
+Result<void> check_memory(const ResolvedRun& run, const RunPrograms& programs, int ranks,
+                          const MachineFacts& machine) {
+  const int64_t planned = programs.train.memory.total() * ranks;
+  const auto limit =
+      static_cast<int64_t>(run.spec.run.memory_fraction * static_cast<double>(machine.available_bytes));
+  if (planned <= limit) return {};
+  return invalid(fmt::format(
+      "the run needs {} of memory; run.memory_fraction = {} of what is free here is {}. Use a smaller "
+      "train.micro_batch_size (now {}), parallel.recompute = \"selective\" or a smaller model",
+      format_bytes(planned), run.spec.run.memory_fraction, format_bytes(limit), run.batch.micro_batch));
 }
 
 }  // namespace ingot::train
