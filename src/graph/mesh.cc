@@ -79,7 +79,7 @@ std::string group_name(AxisMask group) {
   return name;
 }
 
-Result<Mesh> make_mesh(int dp, int tp, int pp, int cp, int ep, int kv_heads) {
+Result<Mesh> make_mesh(int dp, int tp, int pp, int cp, int ep, int kv_heads, int zero_group) {
   for (const auto& [name, size] : {std::pair{"dp", dp}, {"tp", tp}, {"pp", pp}, {"cp", cp}, {"ep", ep}})
     if (size < 1) return invalid(fmt::format("parallel.{} is {}; it must be at least 1", name, size));
   if (kv_heads < 1)
@@ -95,6 +95,13 @@ Result<Mesh> make_mesh(int dp, int tp, int pp, int cp, int ep, int kv_heads) {
     return invalid(fmt::format("parallel.ep is {}, which does not divide dp {}; use {}", ep, dp,
                                nearest_sizes(ep, dp, ep_works)));
   }
+  const int shard = zero_group == 0 ? dp / ep : zero_group;
+  const auto zero_works = [parts = dp / ep](int size) { return parts % size == 0; };
+  if (shard < 1 || !zero_works(shard)) {
+    return invalid(fmt::format("parallel.zero_group is {}, which does not divide dp {}{}; use {}", zero_group,
+                               dp, ep > 1 ? fmt::format(" / ep {}", ep) : "",
+                               nearest_sizes(shard, dp / ep, zero_works)));
+  }
   Mesh mesh;
   const int kv = tp <= kv_heads ? tp : kv_heads;
   const auto set = [&mesh](Axis axis, int size) { mesh.sizes[static_cast<size_t>(axis)] = size; };
@@ -102,7 +109,8 @@ Result<Mesh> make_mesh(int dp, int tp, int pp, int cp, int ep, int kv_heads) {
   set(Axis::kKv, kv);
   set(Axis::kCp, cp);
   set(Axis::kEp, ep);
-  set(Axis::kShard, dp / ep);
+  set(Axis::kShard, shard);
+  set(Axis::kReplica, dp / ep / shard);
   set(Axis::kPp, pp);
   return mesh;
 }

@@ -25,6 +25,10 @@ inline constexpr AxisMask kTpMask = mask_of(Axis::kKvReplica) | mask_of(Axis::kK
 inline constexpr AxisMask kDpMask = mask_of(Axis::kShard) | mask_of(Axis::kReplica);
 inline constexpr AxisMask kWorldMask = (1U << kAxisCount) - 1;
 
+// Ranks that share out state under ZeRO: a shard group of data parallel ranks, and with each of them the
+// context parallel ranks, which hold the same parameters and sit nearest.
+inline constexpr AxisMask kZeroMask = mask_of(Axis::kCp) | mask_of(Axis::kShard);
+
 struct Mesh {
   std::array<int, kAxisCount> sizes{1, 1, 1, 1, 1, 1, 1};
 
@@ -41,14 +45,21 @@ std::string group_name(AxisMask group);  // "tp", "dp", "world", "kv", "cp|dp"
 // How the work is split: axes, and what is not an axis. Made from spec::ParallelSpec and the model's heads.
 struct Layout {
   Mesh mesh;
-  int zero_stage = 0;             // 0 here; 1 to 3 come with the distributed passes
-  int micro_batches = 1;          // m, per replica and step
+  // What the ranks of a shard group (kZeroMask) share out: 1 optimizer state, 2 and gradients, 3 and
+  // parameters.
+  int zero_stage = 0;
+  int micro_batches = 1;  // m, of this replica in a step
+  // Where replicas take different numbers: of each. Empty: all take micro_batches.
+  std::vector<int> replica_micro_batches{};
   std::string schedule = "1f1b";  // row of the table in passes/schedule.cc
   int virtual_stages = 1;
+  // Most bytes of gradients that are reduced at once: the parameters of a layer are cut into several buckets
+  // where they hold more; a parameter is never cut.
+  int64_t bucket_bytes = int64_t{64} << 20;
 };
 
-// kv_heads decides how tp factors into kv and kv_replica. Errors: a size that does not divide, with the
-// nearest that do.
-Result<Mesh> make_mesh(int dp, int tp, int pp, int cp, int ep, int kv_heads);
+// kv_heads decides how tp factors into kv and kv_replica; zero_group (0: all of dp) how dp factors into shard
+// and replica. Errors: a size that does not divide, with the nearest that do.
+Result<Mesh> make_mesh(int dp, int tp, int pp, int cp, int ep, int kv_heads, int zero_group = 0);
 
 }  // namespace ingot::graph

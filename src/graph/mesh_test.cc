@@ -49,6 +49,16 @@ TEST(Mesh, TpFactorsByKeyValueHeads) {
   EXPECT_EQ(factors(1, 5), std::pair(1, 1));
 }
 
+TEST(Mesh, DpFactorsByZeroGroup) {
+  const Mesh mesh = make_mesh(6, 2, 1, 2, 1, 2, 3).value();
+  EXPECT_EQ(mesh.size(Axis::kShard), 3);
+  EXPECT_EQ(mesh.size(Axis::kReplica), 2);
+  EXPECT_EQ(mesh.world(), 24);
+  // Two context parallel ranks of each of three data parallel ones; tp 2 lies inside.
+  EXPECT_EQ(mesh.members(1, kZeroMask), (std::vector<int>{1, 3, 5, 7, 9, 11}));
+  EXPECT_EQ(make_mesh(6, 1, 1, 1, 1, 1).value().size(Axis::kReplica), 1);
+}
+
 TEST(Mesh, RefusesWithTheNearestSizes) {
   EXPECT_EQ(
       make_mesh(1, 4, 1, 1, 1, 6).error().message,
@@ -58,6 +68,10 @@ TEST(Mesh, RefusesWithTheNearestSizes) {
       "parallel.tp is 9, which neither divides the 6 key-value heads nor is a multiple of them; use 6 or 12");
   EXPECT_EQ(make_mesh(12, 1, 1, 1, 5, 1).error().message,
             "parallel.ep is 5, which does not divide dp 12; use 4 or 6");
+  EXPECT_EQ(make_mesh(12, 1, 1, 1, 1, 1, 5).error().message,
+            "parallel.zero_group is 5, which does not divide dp 12; use 4 or 6");
+  EXPECT_EQ(make_mesh(12, 1, 1, 1, 2, 1, 4).error().message,
+            "parallel.zero_group is 4, which does not divide dp 12 / ep 2; use 3 or 6");
   EXPECT_EQ(make_mesh(0, 1, 1, 1, 1, 1).error().message, "parallel.dp is 0; it must be at least 1");
 }
 

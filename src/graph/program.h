@@ -108,8 +108,9 @@ struct Bucket {
   std::vector<int> parameters;
   std::vector<int64_t> offsets;  // elements, one per parameter
   int64_t elements = 0;          // whole, padded
-  int64_t shard_elements = 0;    // elements / size of the reduce group with ZeRO, else elements
+  int64_t shard_elements = 0;    // elements / size of the group of shard_axes
   AxisMask reduce_axes = 0;      // dp, cp, ...: where its gradient is summed
+  AxisMask shard_axes = 0;       // the part of reduce_axes whose ranks ZeRO shares it out to; none in stage 0
   AxisMask replica_axes = 0;     // where the same elements are held more than once after the reduction
   double norm_weight = 1;        // 1 / copies, so that each element counts once in the norm
   bool decay = false;

@@ -76,7 +76,7 @@ void train_one_step(Fault fault) {
   fill_batch(**executor, training, 0, 0);
   ASSERT_TRUE((*executor)->run_step(0));
   // All is open again between steps: whoever fills, saves or prints may touch it.
-  for (const State::Entry& entry : state.entries(program))
+  for (const State::Entry& entry : state.entries(program, 0))
     EXPECT_TRUE(std::isfinite(entry.view.as<double>()[0])) << entry.parameter;
   EXPECT_GT(state.find("control.scalars").as<double>()[0], -1e300);
   fill_batch(**executor, training, 1, 0);

@@ -229,7 +229,7 @@ TEST(Executor, ReplayNamesTheFirstInstructionThatMadeANonFiniteValue) {
     auto clean = executor.find_non_finite(0);
     ASSERT_TRUE(clean);
     EXPECT_EQ(clean->instruction, -1);
-    for (const State::Entry& entry : state.entries(executor.program()))
+    for (const State::Entry& entry : state.entries(executor.program(), 0))
       if (entry.kind == "param" && entry.parameter == "h.1.mlp.up.weight") entry.view.as<double>()[5] = NAN;
     auto found = executor.find_non_finite(0);
     ASSERT_TRUE(found);

@@ -22,9 +22,9 @@ class State {
   // memory; a buffer of that name with another size or dtype (both are named).
   Result<void> reserve(const graph::Program& program);
   tensor::TensorView find(const std::string& buffer) const;  // data null when absent
-  // What this rank holds of a parameter in a bucketed buffer: all of the stored part, in its shape; or, where
-  // ZeRO cuts the bucket, the `view.elements()` consecutive elements of it from `first` on, in shape
-  // [elements]. Parameters of which it holds nothing have no entry.
+  // What `rank`, whose state this is, holds of a parameter in a bucketed buffer: all of the stored part, in
+  // its shape; or, where ZeRO cuts the buffer, the `view.elements()` consecutive elements of it from `first`
+  // on, in shape [elements]. Parameters of which it holds nothing have no entry.
   struct Entry {
     std::string parameter;  // "h.0.attn.q.weight"
     int index = -1;         // of the parameter in the program's graphs
@@ -32,7 +32,7 @@ class State {
     tensor::TensorView view;
     int64_t first = 0;
   };
-  std::vector<Entry> entries(const graph::Program& program) const;
+  std::vector<Entry> entries(const graph::Program& program, int rank) const;
   int64_t bytes() const;
   // Fills the scalars of a fresh run: the loss scale (1 where it is fixed), everything else 0. After
   // reserve() of a program that has them.

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "graph/ops.h"
+#include "graph/ownership.h"
 #include "runtime/runtime.h"
 
 namespace ingot::runtime {
@@ -40,7 +41,7 @@ TensorView State::find(const std::string& buffer) const {
   return found == slots_.end() ? TensorView{} : found->second.view;
 }
 
-std::vector<State::Entry> State::entries(const graph::Program& program) const {
+std::vector<State::Entry> State::entries(const graph::Program& program, int rank) const {
   constexpr std::array<std::string_view, 3> kKinds = {"param", "exp_avg", "exp_avg_sq"};
   const graph::StageCode& code = *program.code;
   const std::vector<graph::Parameter>& parameters = code.chunks.front().parameters;
@@ -51,9 +52,16 @@ std::vector<State::Entry> State::entries(const graph::Program& program) const {
       if (whole.data == nullptr) continue;
       for (size_t i = 0; i < bucket.parameters.size(); ++i) {
         const graph::Parameter& parameter = parameters[static_cast<size_t>(bucket.parameters[i])];
-        std::byte* at = whole.as<std::byte>() + bucket.offsets[i] * tensor::size_of(whole.dtype);
+        const graph::Stretch held = graph::held_stretch(bucket, i, parameter, kind, program.layout, rank);
+        if (held.count == 0) continue;
+        const bool cut = graph::cut_by_zero(kind, program.layout.zero_stage);
+        const int64_t begin =
+            cut ? bucket.shard_elements * program.layout.mesh.index(rank, bucket.shard_axes) : 0;
+        std::byte* at =
+            whole.as<std::byte>() + (bucket.offsets[i] + held.first - begin) * tensor::size_of(whole.dtype);
+        const tensor::Shape shape = cut ? tensor::Shape{held.count} : parameter.stored;
         result.push_back(
-            {parameter.name, bucket.parameters[i], std::string(kind), {at, whole.dtype, parameter.stored}});
+            {parameter.name, bucket.parameters[i], std::string(kind), {at, whole.dtype, shape}, held.first});
       }
     }
   }

@@ -31,10 +31,10 @@ double load(const TensorView& view, int64_t i) {
   return view.dtype == tensor::DType::kF64 ? view.as<double>()[i] : static_cast<double>(view.as<float>()[i]);
 }
 
-// Calls visit(index in the stored part, index in the logical tensor) for each element that a rank owns.
+// Calls visit(index in the entry's view, index in the logical tensor) for each element that a rank holds.
 template <class Visit>
-void for_each_owned(const graph::Parameter& parameter, const graph::Mesh& mesh, int rank,
-                    const Visit& visit) {
+void for_each_held(const State::Entry& entry, const graph::Parameter& parameter, const graph::Mesh& mesh,
+                   int rank, const Visit& visit) {
   const graph::Region region = graph::owned_region(parameter, mesh, rank);
   const int64_t rows = parameter.logical.rank() > 1 ? region.count[0] : 1;
   const int last = parameter.logical.rank() - 1;
@@ -42,22 +42,22 @@ void for_each_owned(const graph::Parameter& parameter, const graph::Mesh& mesh, 
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < columns; ++c) {
       const int64_t logical_row = last > 0 ? region.first[0] + r : 0;
-      visit(r * parameter.stored.last() + c,
-            logical_row * parameter.logical.last() + region.first[index(last)] + c);
+      const int64_t held = r * parameter.stored.last() + c - entry.first;
+      if (held < 0 || held >= entry.view.elements()) continue;
+      visit(held, logical_row * parameter.logical.last() + region.first[index(last)] + c);
     }
   }
 }
 
 void collect(const State& state, const graph::Program& program, int rank, Outcome& outcome) {
-  for (const State::Entry& entry : state.entries(program)) {
+  for (const State::Entry& entry : state.entries(program, rank)) {
     if (entry.kind == "exp_avg_sq") continue;
     const graph::Parameter& parameter = program.code->chunks.front().parameters[index(entry.index)];
     std::vector<double>& whole =
         (entry.kind == "param" ? outcome.parameters : outcome.first_moments)[parameter.name];
     whole.resize(index(parameter.logical.elements()), std::nan(""));
-    for_each_owned(parameter, program.layout.mesh, rank, [&](int64_t stored, int64_t logical) {
-      whole[index(logical)] = load(entry.view, stored);
-    });
+    for_each_held(entry, parameter, program.layout.mesh, rank,
+                  [&](int64_t held, int64_t logical) { whole[index(logical)] = load(entry.view, held); });
   }
 }
 
@@ -143,11 +143,11 @@ double parameter_value(const std::string& name, int64_t i) {
 }
 
 void fill_parameters(State& state, const graph::Program& program, int rank) {
-  for (const State::Entry& entry : state.entries(program)) {
+  for (const State::Entry& entry : state.entries(program, rank)) {
     if (entry.kind != "param") continue;
     const graph::Parameter& parameter = program.code->chunks.front().parameters[index(entry.index)];
-    for_each_owned(parameter, program.layout.mesh, rank, [&](int64_t stored, int64_t logical) {
-      store(entry.view, stored, parameter_value(parameter.name, logical));
+    for_each_held(entry, parameter, program.layout.mesh, rank, [&](int64_t held, int64_t logical) {
+      store(entry.view, held, parameter_value(parameter.name, logical));
     });
   }
   state.touch_parameters();
@@ -192,9 +192,11 @@ graph::Program compile_or_fail(const Training& training, int micro_batches, grap
   graph::BuildOptions shape = training.shape;
   shape.purpose = purpose;
   graph::CompileOptions options;
-  auto mesh = graph::make_mesh(training.dp, training.tp, 1, 1, 1, training.kv_heads);
+  auto mesh = graph::make_mesh(training.dp, training.tp, 1, 1, 1, training.kv_heads, training.zero_group);
   INGOT_CHECK(mesh.has_value(), "{}", mesh.error().message);
   options.layout.mesh = *mesh;
+  options.layout.zero_stage = training.zero_stage;
+  if (training.micro_batches.size() > 1) options.layout.replica_micro_batches = training.micro_batches;
   options.layout.micro_batches = micro_batches;
   options.purpose = purpose;
   options.precision = training.precision;

@@ -23,6 +23,7 @@ struct Training {
   graph::BuildOptions shape{.batch = 2, .sequence = 8};
   int64_t vocabulary = 30;
   int dp = 1, tp = 1;
+  int zero_stage = 0, zero_group = 0;
   int kv_heads = 2;
   std::vector<int> micro_batches = {2};  // per replica; one number for all, or one each
   int steps = 5;

@@ -57,7 +57,7 @@ const graph::Parameter& definition_of(const graph::Program& program, const std::
 
 Weights::Weights(RankTeam& team, const graph::Program& program) : team_(team), program_(program) {
   for (int r = 0; r < team.size(); ++r) {
-    const auto entries = team.rank(r).state.entries(program);
+    const auto entries = team.rank(r).state.entries(program, r);
     for (size_t i = 0; i < entries.size(); ++i) {
       if (r == 0) {
         tensors_.push_back(
