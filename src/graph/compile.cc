@@ -37,6 +37,17 @@ Result<void> make_phases(Graph& chunk, const CompileOptions& options) {
   return lower(chunk, options);
 }
 
+// Where gradients begin: the head is seeded, control undoes it.
+double seed_gradients(Graph& graph, Precision precision) {
+  double seed = 1;
+  for (Node& node : graph.nodes) {
+    if (node.op != Op::kHeadLoss) continue;
+    seed = gradient_seed(precision, graph.value(node.inputs[0]).logical[1]);
+    node.attributes.scale = seed == 1 ? 0 : seed;
+  }
+  return seed;
+}
+
 Program assemble(Draft&& draft) {
   Program program;
   program.purpose = draft.options.purpose;
@@ -68,8 +79,9 @@ Result<Program> compile(Graph forward, const CompileOptions& options, int stage)
   INGOT_TRY_VOID(check_options(options));
   Graph typed = precision_pass(forward, options.precision, options.residual_dtype);
   const bool trains = options.purpose == Purpose::kTrain;
-  INGOT_TRY(Graph placed, partition_pass(typed, options.layout.mesh, trains));
   Draft draft;
+  if (trains) draft.gradient_seed = seed_gradients(typed, options.precision);
+  INGOT_TRY(Graph placed, partition_pass(typed, options.layout.mesh, trains));
   draft.options = options;
   draft.stage = stage;
   INGOT_TRY(draft.chunks, cut_stages(std::move(placed), options, stage));

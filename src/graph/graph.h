@@ -105,7 +105,7 @@ struct Attributes {
   bool rms = false;        // norm: RMS, else layer norm
   double epsilon = 0;      // norm, adamw
   int head_dim = 0;        // attention, rotary: D
-  double scale = 0;        // attention: of the scores; cast: factor, 0 means 1
+  double scale = 0;        // attention: of the scores; cast, head_loss, control: factor, 0 means 1
   double theta = 0;        // rotary: base
   double rope_factor = 0;  // rotary: Llama 3 scaling, off when 0
   double rope_low = 0, rope_high = 0, rope_original = 0;
@@ -170,7 +170,7 @@ struct Parameter {
   Places places{};       // set by partition
   AxisMask partial = 0;  // axes besides dp and cp over which its gradient must be summed: those where
                          // `places` is kBroadcast; set by partition
-  bool tied = false;  // read by the embedding and the head
+  bool tied = false;     // read by the embedding and the head
 };
 
 // ---------------------------------------------------------------- graph

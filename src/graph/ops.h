@@ -28,7 +28,8 @@
 //                  tp > 1 only, gathered to [B,T,3*tp].
 // head_loss        x, w, labels, loss_mask f32 [B,T], scalars, [stats]
 //                  -> += sums (loss, tokens, times attribute weight); with_gradient: also dx [B,T,C], += dw
-//                  By chunks of rows, never [B*T,V]. dx and dw are seeded with scalars[loss_scale].
+//                  By chunks of rows, never [B*T,V]. dx and dw are seeded with scalars[loss_scale]
+//                  times attribute scale (0: 1), which control undoes.
 //                  head_*: rank i of attribute group holds rows [i*n, (i+1)*n) of w, n = stored rows; rows
 //                  from attribute vocabulary on are padding, never seen.
 // all_reduce, all_gather(dim), reduce_scatter(dim), slice(dim): x -> y
@@ -78,6 +79,12 @@ enum StepIndex : uint8_t {
 enum class Request : uint8_t { kStop, kSave, kShrink, kGrow, kRebalance, kLeave };
 inline constexpr int kRequestCount = 6;
 inline constexpr int kControlBlock = 16;
+
+// What gradients are seeded with by head_loss, and divided by in control: the loss scale, and in half
+// precision a factor for the length of a sequence (attribute scale).
+inline double gradient_scale(const double* scalars, const Attributes& attributes) {
+  return scalars[kLossScale] * (attributes.scale == 0 ? 1 : attributes.scale);
+}
 
 enum class RecomputeClass : uint8_t { kExpensive, kElementwise, kRegather };
 

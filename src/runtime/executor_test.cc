@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -166,6 +167,41 @@ TEST(Executor, Bf16AndF32StayCloseToDouble) {
       EXPECT_NEAR(one.losses[step], exact.losses[step], bound);
       EXPECT_NEAR(two.losses[step], exact.losses[step], bound);
     }
+  }
+}
+
+// A scale far too large overflows on purpose: steps are skipped and the scale halves until gradients fit;
+// then the run is that in float32 from there on.
+TEST(Executor, AnOverflowingLossScaleInHalfPrecisionRecovers) {
+  Training half = llama();
+  half.precision = graph::Precision::kF16;
+  half.dynamic_scale = true;
+  half.loss_scale = std::ldexp(1.0, 26);
+  half.learning_rate = 0.001;
+  half.steps = 24;
+  const Outcome outcome = train(half);
+  ASSERT_EQ(outcome.error, "");
+  double scale = half.loss_scale;
+  for (size_t step = 0; step < outcome.applied.size(); ++step) {
+    if (outcome.applied[step] == 0) scale /= 2;
+    EXPECT_EQ(outcome.scales[step], scale) << step;
+  }
+  EXPECT_EQ(std::ranges::count(outcome.applied.begin(), outcome.applied.begin() + 3, 0.0), 3);
+  EXPECT_EQ(std::ranges::count(outcome.applied.end() - 8, outcome.applied.end(), 1.0), 8);
+  Training single = half;
+  single.precision = graph::Precision::kF32;
+  single.loss_scale = 1;
+  single.before_step = [&](Executor& executor, int step, int) {
+    if (outcome.applied[static_cast<size_t>(step)] == 0)
+      executor.input("loss_mask", step % 2).as<float>()[0] = NAN;
+  };
+  const Outcome expected = train(single);
+  ASSERT_EQ(expected.error, "");
+  EXPECT_EQ(outcome.applied, expected.applied);
+  for (size_t step = 0; step < expected.losses.size(); ++step) {
+    if (outcome.applied[step] == 0) continue;
+    EXPECT_NEAR(outcome.losses[step], expected.losses[step], 5e-3) << step;
+    EXPECT_NEAR(outcome.norms[step], expected.norms[step], 0.02 * expected.norms[step]) << step;
   }
 }
 

@@ -61,7 +61,7 @@ void run_head_loss(const KernelArgs& args, void* state) {
   if (args.attributes->group_size > 1) head.statistics = args.inputs[5];
   if (args.attributes->with_gradient) {
     head.backward = bytes_of(args.inputs.back());
-    head.scale = static_cast<float>(args.inputs[4].as<double>()[graph::kLossScale]);
+    head.scale = static_cast<float>(graph::gradient_scale(args.inputs[4].as<double>(), *args.attributes));
     head.dx = args.outputs[1];
     head.dw = args.outputs[2];
     head.beta = beta_of(args);

@@ -155,7 +155,7 @@ void head_loss(const KernelArgs& args, void*) {
                   args.inputs[0].shape.last(),
                   vocabulary,
                   logits,
-                  args.inputs[4].as<const double>()[graph::kLossScale]};
+                  graph::gradient_scale(args.inputs[4].as<const double>(), *args.attributes)};
   double loss = 0, tokens = 0;
   for (int64_t first = 0; first < rows; first += chunk) {
     const int64_t count = std::min(chunk, rows - first);

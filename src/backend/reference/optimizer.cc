@@ -44,7 +44,7 @@ void control(const KernelArgs& args, void*) {
   for (int i = 0; i < graph::kRequestCount; ++i)
     scalars[graph::kRequestSums + i] = sums[graph::kRequests + i];
   if (args.attributes->update) {
-    const double unscale = per_token / scalars[graph::kLossScale];
+    const double unscale = per_token / graph::gradient_scale(scalars, *args.attributes);
     const double norm = std::sqrt(sums[graph::kSumSquares]) * unscale;
     const bool finite = std::isfinite(sums[graph::kSumSquares]) && std::isfinite(sums[graph::kLossSum]);
     const bool apply = finite && sums[graph::kOverflowCount] == 0 && tokens > 0;

@@ -33,6 +33,7 @@ struct Draft {
   std::array<Pool, kSlotClasses> pools{};
   MemoryTotals memory;
   int64_t unrolled_live_bytes = 0;
+  double gradient_seed = 1;  // besides the loss scale (passes.h)
 
   Graph& finish_graph() { return chunks[static_cast<size_t>(finish)]; }
   int find_buffer(const std::string& name) const;  // -1 when absent

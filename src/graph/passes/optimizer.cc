@@ -26,6 +26,7 @@ class Optimizer {
     Node control = node(Op::kControl, -1, {sums_, scalars_, step_}, {sums_, scalars_});
     control.attributes.clip = trains ? draft_.options.optimizer.clip : 0;
     control.attributes.update = trains;
+    control.attributes.scale = draft_.gradient_seed == 1 ? 0 : draft_.gradient_seed;
     graph_.nodes.push_back(std::move(control));
     if (!trains) return;
     if (draft_.options.update_on_second_target) {

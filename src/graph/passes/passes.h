@@ -15,6 +15,10 @@ namespace ingot::graph {
 // of computation.
 Graph precision_pass(const Graph& forward, Precision precision, std::optional<DType> residual_dtype);
 
+// Gradients are sums over tokens: in half precision they are seeded with the loss scale times 2^-ceil(log2
+// T), so that the scale means the same at every sequence length T; else with the loss scale itself.
+double gradient_seed(Precision precision, int64_t sequence);
+
 // Placements over tp: stored shapes, conversions as nodes, padding of the vocabulary, Parameter::places,
 // stored and partial. `gradient`: the graph will be differentiated. Errors: sizes that the mesh cannot
 // divide, with the nearest that work; context and expert parallelism.

@@ -1,5 +1,7 @@
 // precision: the data type of every value, from one table, and the casts between them.
 #include <array>
+#include <bit>
+#include <cmath>
 #include <map>
 
 #include "base/check.h"
@@ -148,6 +150,11 @@ class PrecisionPass {
 };
 
 }  // namespace
+
+double gradient_seed(Precision precision, int64_t sequence) {
+  if (precision != Precision::kF16) return 1;
+  return std::ldexp(1.0, -static_cast<int>(std::bit_width(static_cast<uint64_t>(sequence - 1))));
+}
 
 Graph precision_pass(const Graph& forward, Precision precision, std::optional<DType> residual_dtype) {
   return PrecisionPass(forward, precision, residual_dtype).run();

@@ -51,6 +51,14 @@ TEST(Precision, BF16CastsMatricesOnceAndKeepsTheRest) {
     }
 }
 
+TEST(Precision, SeedsOfGradients) {
+  EXPECT_EQ(gradient_seed(Precision::kBF16, 1024), 1);
+  EXPECT_EQ(gradient_seed(Precision::kF32, 1024), 1);
+  EXPECT_EQ(gradient_seed(Precision::kF16, 1), 1);
+  EXPECT_EQ(gradient_seed(Precision::kF16, 1024), 1.0 / 1024);
+  EXPECT_EQ(gradient_seed(Precision::kF16, 1025), 1.0 / 2048);
+}
+
 TEST(Precision, AWiderResidualIsCastWhereBlocksJoinIt) {
   const Graph forward = TinyModel{.layers = 1}.build({.batch = 1, .sequence = 4});
   const Graph graph = precision_pass(forward, Precision::kBF16, DType::kF32);

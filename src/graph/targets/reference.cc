@@ -26,7 +26,7 @@ const Target& reference_target() {
       .name = "reference",
       .alignment = tensor::kAlignment,
       .space = {},
-      .precisions = {Precision::kF64, Precision::kF32, Precision::kBF16},
+      .precisions = {Precision::kF64, Precision::kF32, Precision::kBF16, Precision::kF16},
       .fusions = {},
       .weight_layouts = nullptr,
       .packed = {},
