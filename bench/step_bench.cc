@@ -78,7 +78,7 @@ double median(std::vector<double> values) {
 
 void report_memory(BenchReport& report, const train::Session& session, int64_t before,
                    int64_t peak_with_ceiling) {
-  const graph::MemoryTotals& memory = session.programs().train.memory;
+  const graph::MemoryTotals& memory = session.programs()[0].train->memory;
   report.note(fmt::format("planned {}: state {}, derived {}, step {}, input {}, slots {}, scratch {}",
                           format_bytes(session.planned_bytes()), format_bytes(memory.state),
                           format_bytes(memory.derived), format_bytes(memory.step), format_bytes(memory.input),

@@ -182,17 +182,15 @@ Result<void> prepare(Job& job) {
 }
 
 // All parts in the unit of the whole: "1.31 GiB planned: state 0.18, activations 1.02, ...".
-std::string memory_text(const train::RunPrograms& programs, int ranks) {
-  const graph::MemoryTotals& memory = programs.train.memory;
-  const std::string total = format_bytes(memory.total() * ranks);
+std::string memory_text(const train::RunPrograms& programs) {
+  const graph::MemoryTotals memory = train::planned_memory(programs);
+  const std::string total = format_bytes(memory.total());
   double unit = 1;
   for (const char* name : {"KiB", "MiB", "GiB", "TiB"}) {
     unit *= 1024;
     if (total.ends_with(name)) break;
   }
-  const auto part = [&](int64_t bytes) {
-    return fmt::format("{:.2f}", static_cast<double>(bytes) * ranks / unit);
-  };
+  const auto part = [&](int64_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / unit); };
   return fmt::format("{} planned: state {}, activations {}, gradients {}, packed weights {}", total,
                      part(memory.state), part(memory.slots + memory.scratch), part(memory.step),
                      part(memory.derived));
@@ -202,8 +200,8 @@ Result<void> plan(Job& job) {
   INGOT_TRY(job.resolution, train::resolve(job.loaded, job.machine.facts, job.data.facts()));
   const train::ResolvedRun& run = job.resolution.run;
   INGOT_TRY(job.programs, train::compile_programs(run));
-  job.memory = memory_text(job.programs, run.mesh.world());
-  return train::check_memory(run, job.programs, run.mesh.world(), job.machine.facts);
+  job.memory = memory_text(job.programs);
+  return train::check_memory(run, job.programs, job.machine.facts);
 }
 
 double predicted_seconds(const Job& job) {
@@ -213,7 +211,7 @@ double predicted_seconds(const Job& job) {
 
 nlohmann::ordered_json plan_json(const Job& job) {
   const train::ResolvedRun& run = job.resolution.run;
-  const graph::MemoryTotals& memory = job.programs.train.memory;
+  const graph::MemoryTotals& memory = job.programs[0].train->memory;
   const cost::ParameterCounts counts = cost::count_parameters(run.spec.model);
   nlohmann::ordered_json json;
   json["format_version"] = 1;
@@ -366,7 +364,7 @@ int check_finite(Job& job, const train::LoopResult& result) {
 Result<int> train(Job& job) {
   INGOT_TRY(const FileLock lock, lock_run(job.run_dir));
   INGOT_TRY(const std::unique_ptr<train::Session> session,
-            train::Session::create(job.resolution.run, std::move(job.programs)));
+            train::Session::create(job.resolution.run, job.programs));
   if (job.resolution.budget_is_time && !job.resumable) {
     job.console.live("measuring one step …");
     INGOT_TRY(const double seconds, session->measure_step(2.0));
@@ -375,7 +373,6 @@ Result<int> train(Job& job) {
   }
   show_budget(job);
   INGOT_TRY(const train::Progress progress, start_state(job, *session));
-  job.programs.train = session->programs().train;
   INGOT_TRY_VOID(write_run_files(job));
   INGOT_TRY(train::RunFiles files, train::RunFiles::open(job.run_dir));
   job.console.field("run", fmt::format("{}/   (configuration written there: config.toml)", job.run_dir));

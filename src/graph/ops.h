@@ -56,7 +56,7 @@ namespace ingot::graph {
 
 // Contents of the three control blocks, f64 [16] each.
 // sums: summed over the world in every step. scalars: state, read by updates. step block: filled by the host.
-enum SumIndex : uint8_t { kLossSum, kTokenCount, kSumSquares, kOverflowCount, kRequests /* 6 of them */ };
+enum SumIndex : uint8_t { kLossSum, kTokenCount, kSumSquares, kOverflowCount, kRequests /* kRequestCount of them */ };
 enum ScalarIndex : uint8_t {
   kUpdateFactor,  // clip / (norm) where above, with 1/tokens and 1/loss_scale: multiplies a gradient in the
                   // update
@@ -68,7 +68,7 @@ enum ScalarIndex : uint8_t {
   kLastNorm,
   kLastTokens,
   kLastOverflow,
-  kRequestSums,  // 6 of them
+  kRequestSums,  // kRequestCount of them
 };
 enum StepIndex : uint8_t {
   kLearningRate,
@@ -76,8 +76,9 @@ enum StepIndex : uint8_t {
   kLossScaling /* 0 fixed, 1 dynamic */,
   kOwnRequests = 4
 };
-enum class Request : uint8_t { kStop, kSave, kShrink, kGrow, kRebalance, kLeave };
-inline constexpr int kRequestCount = 6;
+// What a rank may ask of all: act after this step. kStop: an interrupt; kFinish: the time given is used up.
+enum class Request : uint8_t { kStop, kSave, kShrink, kGrow, kRebalance, kLeave, kFinish };
+inline constexpr int kRequestCount = 7;
 inline constexpr int kControlBlock = 16;
 
 // What gradients are seeded with by head_loss, and divided by in control: the loss scale, and in half

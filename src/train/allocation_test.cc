@@ -168,7 +168,7 @@ TEST_P(TrainAllocation, AStepWithItsLoaderAllocatesNothing) {
     int64_t applied = 0;
     const auto by_asker = calls_during([&] {
       for (int64_t step = 2; step < 2 + kSteps; ++step) {
-        auto outcome = session->step(step, false);
+        auto outcome = session->step(step, {});
         if (outcome && outcome->applied) ++applied;
       }
     });

@@ -128,7 +128,7 @@ Result<checkpoint::SaveReport> save_session(Session& session, const std::string&
   for (const TensorGroup& group : whole.groups) {
     for (const NamedTensor& tensor : group.tensors) {
       const auto found = whole.copied.find(tensor.name);
-      if (found != whole.copied.end()) session.weights().gather(*found->second, floats(tensor));
+      if (found != whole.copied.end()) session.weights().gather(*found->second, 0, floats(tensor));
     }
   }
   checkpoint::StateRecord record = record_of(session, progress, identity);
@@ -150,7 +150,7 @@ Result<Progress> load_session(Session& session, const checkpoint::Checkpoint& sa
     INGOT_TRY_VOID(saved.read(group.name, group.tensors));
     for (const NamedTensor& tensor : group.tensors) {
       const auto found = whole.copied.find(tensor.name);
-      if (found != whole.copied.end()) session.weights().scatter(*found->second, floats(tensor));
+      if (found != whole.copied.end()) session.weights().scatter(*found->second, 0, floats(tensor));
     }
   }
   session.weights().touch();
@@ -160,7 +160,7 @@ Result<Progress> load_session(Session& session, const checkpoint::Checkpoint& sa
   progress.clipped_steps = counter(record, "clipped_steps");
   progress.best_validation_loss = record.best_validation_loss.value_or(0);
   progress.best_validation_step = record.best_validation_step;
-  for (int r = 0; r < session.run().mesh.world(); ++r) {
+  for (int r = 0; r < session.team().size(); ++r) {
     for (const auto& [name, value] : record.scalars) {
       for (const auto& [own, index] : kScalars) {
         if (name == own) session.scalars(r)[index] = value;

@@ -63,7 +63,8 @@ Result<std::unique_ptr<Decoder>> Decoder::create(const DecoderOptions& options) 
                                                        {rank.backend.get()}, *rank.transport, executor));
   INGOT_TRY(decoder->single_, runtime::Executor::create(decoder->single_program_, rank.state,
                                                         {rank.backend.get()}, *rank.transport, executor));
-  decoder->weights_ = std::make_unique<Weights>(*decoder->team_, decoder->single_program_);
+  decoder->weights_ = std::make_unique<Weights>(
+      *decoder->team_, std::vector<const graph::Program*>{&decoder->single_program_});
   decoder->logits_.resize(static_cast<size_t>(options.model.vocab_size));
   return decoder;
 }
@@ -116,7 +117,7 @@ Result<void> load_parameters(Weights& weights, const checkpoint::Checkpoint& sav
         {tensor.parameter, {.data = memory.data(), .dtype = tensor::DType::kF32, .shape = shape}});
   }
   INGOT_TRY_VOID(saved.read("model", destinations));
-  for (size_t i = 0; i < copied.size(); ++i) weights.scatter(*copied[i], copies[i]);
+  for (size_t i = 0; i < copied.size(); ++i) weights.scatter(*copied[i], 0, copies[i]);
   weights.touch();
   return {};
 }

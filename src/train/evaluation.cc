@@ -29,7 +29,7 @@ Result<Evaluation> evaluate_stream(const EvaluationInputs& inputs, const data::T
   double loss = 0, tokens = 0;
   for (int64_t first = 0; first < samples; first += batch * replicas) {
     INGOT_TRY_VOID(inputs.team->each([&](Rank& rank) -> Result<void> {
-      runtime::Executor& executor = inputs.executor(rank.rank);
+      runtime::Executor& executor = inputs.executor(rank.index);
       data::BatchFiller filler(stream, order, seq_len);
       const int64_t own = first + batch * inputs.mesh.index(rank.rank, graph::kDpMask);
       const data::BatchRequest request{.first_sample = own,

@@ -18,7 +18,7 @@ double bits_per_byte(const data::TokenStream& stream, double loss);
 
 struct EvaluationInputs {
   RankTeam* team = nullptr;
-  std::function<runtime::Executor&(int rank)> executor;  // of an evaluation program
+  std::function<runtime::Executor&(int index)> executor;  // of an evaluation program, by rank of the team
   graph::Mesh mesh;
   int64_t batch = 1, seq_len = 1;  // of the program
   bool document_mask = false;

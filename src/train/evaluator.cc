@@ -28,7 +28,8 @@ Result<std::unique_ptr<Evaluator>> Evaluator::create(const EvaluatorOptions& opt
   INGOT_TRY(evaluator->executor_, runtime::Executor::create(evaluator->program_, rank.state,
                                                             {rank.backend.get()}, *rank.transport, executor));
   rank.state.find("control.scalars").as<double>()[graph::kLossScale] = 1;
-  evaluator->weights_ = std::make_unique<Weights>(*evaluator->team_, evaluator->program_);
+  evaluator->weights_ =
+      std::make_unique<Weights>(*evaluator->team_, std::vector<const graph::Program*>{&evaluator->program_});
   return evaluator;
 }
 

@@ -65,7 +65,7 @@ Result<void> init_from_folder(Weights& weights, const spec::ModelSpec& model, co
   for (size_t i = 0; i < table.size(); ++i) {
     const Weights::Tensor* tensor = weights.find(table[i].name, "param");
     INGOT_CHECK(tensor != nullptr, "no parameter {}", table[i].name);
-    weights.scatter(*tensor, copies.memory[i]);
+    weights.scatter(*tensor, 0, copies.memory[i]);
   }
   weights.touch();
   return {};

@@ -57,6 +57,8 @@ class Loop {
   Result<void> write_metrics(const StepReport& report, std::optional<double> validation_loss);
   bool has_validation() const;
   double ending_seconds() const;
+  bool time_is_up() const;
+  Requests own_requests();
   bool due(int64_t interval) const { return interval > 0 && progress_.step % interval == 0; }
   double elapsed() const { return seconds_before_ + seconds_between(began_ns_, monotonic_ns()); }
 
@@ -88,6 +90,25 @@ double Loop::ending_seconds() const {
                  static_cast<double>(run_.tokens_per_step());
   }
   return evaluation + save_seconds_;
+}
+
+// Whether the step after the next one would end behind the time given.
+bool Loop::time_is_up() const {
+  const std::optional<double> max_time = run_.spec.train.max_time;
+  return max_time && rate_.seconds_per_step() > 0 &&
+         elapsed() + 2 * rate_.seconds_per_step() + ending_seconds() > *max_time;
+}
+
+Requests Loop::own_requests() {
+  Requests own;
+  if (in_.interrupt != nullptr && in_.interrupt->requested()) {
+    own.add(graph::Request::kStop);
+    if (!interrupt_seen_ && call_.on_interrupt) call_.on_interrupt();
+    interrupt_seen_ = true;
+  }
+  // Clocks differ: that of rank 0 counts.
+  if (in_.session->team().rank(0).rank == 0 && time_is_up()) own.add(graph::Request::kFinish);
+  return own;
 }
 
 void Loop::sample_peak() {
@@ -157,7 +178,7 @@ Result<void> Loop::write_metrics(const StepReport& report, std::optional<double>
   line.skipped = !report.outcome.applied;
   line.skipped_steps = progress_.skipped_steps;
   line.clipped_steps = progress_.clipped_steps;
-  return in_.files->write(line);
+  return in_.files != nullptr ? in_.files->write(line) : Result<void>();
 }
 
 Result<void> Loop::evaluate() {
@@ -213,12 +234,7 @@ Result<void> Loop::save(bool last) {
 }
 
 Result<void> Loop::one_step() {
-  const bool interrupted = in_.interrupt != nullptr && in_.interrupt->requested();
-  if (interrupted && !interrupt_seen_) {
-    interrupt_seen_ = true;
-    if (call_.on_interrupt) call_.on_interrupt();
-  }
-  INGOT_TRY(const StepOutcome outcome, in_.session->step(progress_.step, interrupted));
+  INGOT_TRY(const StepOutcome outcome, in_.session->step(progress_.step, own_requests()));
   ++progress_.step;
   rate_.add(outcome.seconds);
   result_.last_loss = outcome.loss;
@@ -227,12 +243,10 @@ Result<void> Loop::one_step() {
   if (outcome.applied && clip > 0 && outcome.grad_norm > clip) ++progress_.clipped_steps;
   sample_peak();
   StepReport report = report_of(outcome);
-  const std::optional<double> max_time = run_.spec.train.max_time;
-  if (outcome.stop_requested) {
+  if (outcome.requests.has(graph::Request::kStop)) {
     result_.reason = StopReason::kInterrupted;
     stop_ = true;
-  } else if (max_time && elapsed() + report.seconds_per_step + ending_seconds() > *max_time &&
-             progress_.step < run_.train_steps) {
+  } else if (outcome.requests.has(graph::Request::kFinish) && progress_.step < run_.train_steps) {
     result_.reason = StopReason::kMaxTime;
     stop_ = true;
   }

@@ -1,6 +1,7 @@
 #pragma once
 // The training loop: steps, evaluations, saves and the reasons to stop. It knows no terminal: what a person
-// sees is made of the callbacks.
+// sees is made of the callbacks. In a world of processes each runs its own, and all decide alike: by step
+// numbers, by sums over the world, and by requests that travel with a step.
 
 #include <functional>
 #include <optional>
@@ -44,7 +45,7 @@ struct LoopInputs {
   const data::TokenStream* validation = nullptr;  // may be null or empty
   DataIdentity identity;
   std::string run_dir;
-  RunFiles* files = nullptr;
+  RunFiles* files = nullptr;  // null: of a rank that writes no run files
   EventLog* events = nullptr;
   const InterruptGuard* interrupt = nullptr;
   std::function<double()> peak_flops;  // FLOP/s of this process's device, sampled now and then

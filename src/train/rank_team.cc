@@ -18,18 +18,43 @@ struct RankTeam::Shared {
   std::vector<std::thread> threads;
 };
 
+namespace {
+
+// The ranks as one long axis: a group over it is the world.
+graph::Mesh line_of(int ranks) {
+  graph::Mesh mesh;
+  mesh.sizes[static_cast<size_t>(graph::Axis::kReplica)] = ranks;
+  return mesh;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<RankTeam>> RankTeam::create(int ranks, int threads, std::string_view backend) {
   INGOT_CHECK(ranks >= 1, "{} ranks", ranks);
+  return make(comm::make_local_world(ranks), threads, backend);
+}
+
+Result<std::unique_ptr<RankTeam>> RankTeam::join(std::unique_ptr<comm::Transport> transport, int threads,
+                                                 std::string_view backend) {
+  std::vector<std::unique_ptr<comm::Transport>> one;
+  one.push_back(std::move(transport));
+  return make(std::move(one), threads, backend);
+}
+
+Result<std::unique_ptr<RankTeam>> RankTeam::make(std::vector<std::unique_ptr<comm::Transport>> transports,
+                                                 int threads, std::string_view backend) {
+  const int ranks = static_cast<int>(transports.size());
   std::unique_ptr<RankTeam> team(new RankTeam());
   team->shared_ = std::make_unique<Shared>();
-  team->shared_->results.resize(static_cast<size_t>(ranks));
-  std::vector<std::unique_ptr<comm::Transport>> world = comm::make_local_world(ranks);
+  team->shared_->results.resize(transports.size());
   const int all = threads > 0 ? threads : available_threads();
   for (int i = 0; i < ranks; ++i) {
     auto rank = std::make_unique<Rank>();
-    rank->rank = i;
+    rank->transport = std::move(transports[static_cast<size_t>(i)]);
+    rank->rank = rank->transport->rank();
+    rank->index = i;
     INGOT_TRY(rank->backend, backend::make_backend(backend));
-    rank->transport = std::move(world[static_cast<size_t>(i)]);
+    INGOT_TRY(rank->control, rank->transport->group(line_of(rank->transport->world()), graph::kWorldMask));
     backend::Backend* own = rank->backend.get();
     const int share = all / ranks + (i < all % ranks ? 1 : 0);
     rank->pool = std::make_unique<ThreadPool>(std::max(1, share), [own] { own->prepare_thread(); });

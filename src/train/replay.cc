@@ -20,7 +20,7 @@ Result<std::vector<std::string>> compare(Session& session, const checkpoint::Che
       if ((own.kind == "param") != (group == "model")) continue;
       const std::string name = own.kind == "param" ? own.parameter : own.kind + "." + own.parameter;
       std::vector<float> values(static_cast<size_t>(own.definition->logical.elements()));
-      session.weights().gather(own, values);
+      session.weights().gather(own, 0, values);
       for (size_t i = 0; i < tensors.size(); ++i) {
         if (tensors[i].name != name) continue;
         if (std::memcmp(values.data(), memory[i].data(), values.size() * sizeof(float)) != 0)
@@ -44,7 +44,7 @@ Result<std::vector<std::string>> replay(const ResolvedRun& run, const data::Toke
   INGOT_TRY(const Progress progress, load_session(*session, begin, identity));
   INGOT_TRY_VOID(session->start_data(stream, progress.step, nullptr));
   for (int64_t step = progress.step; step < end.state().step; ++step) {
-    INGOT_TRY([[maybe_unused]] const StepOutcome outcome, session->step(step, false));
+    INGOT_TRY([[maybe_unused]] const StepOutcome outcome, session->step(step, {}));
   }
   return compare(*session, end);
 }

@@ -339,9 +339,8 @@ void finish_budget(Resolution& resolution, double seconds_per_step) {
   set_steps(resolution, static_cast<int64_t>(std::min(by_time, by_data)));
 }
 
-Result<void> check_memory(const ResolvedRun& run, const RunPrograms& programs, int ranks,
-                          const MachineFacts& machine) {
-  const int64_t planned = programs.train.memory.total() * ranks;
+Result<void> check_memory(const ResolvedRun& run, const RunPrograms& programs, const MachineFacts& machine) {
+  const int64_t planned = planned_memory(programs).total();
   const auto limit =
       static_cast<int64_t>(run.spec.run.memory_fraction * static_cast<double>(machine.available_bytes));
   if (planned <= limit) return {};

@@ -52,9 +52,9 @@ inline constexpr double kMostEpochs = 40;
 Result<Resolution> resolve(const spec::LoadedSpec& loaded, const MachineFacts& machine,
                            const DataFacts& data);
 
-// Refuses programs of which `ranks` in this process need more than run.memory_fraction of the free memory.
-Result<void> check_memory(const ResolvedRun& run, const RunPrograms& programs, int ranks,
-                          const MachineFacts& machine);
+// Refuses programs that need more than run.memory_fraction of the free memory, over the ranks of this
+// process.
+Result<void> check_memory(const ResolvedRun& run, const RunPrograms& programs, const MachineFacts& machine);
 
 // Sets steps and schedule from the measured time of a step; keeps a tenth of the budget for evaluation and
 // saving. Never more than kMostEpochs.

@@ -247,12 +247,13 @@ TEST(Resolve, ChosenNumbersReadWell) {
 
 TEST(Resolve, ProgramsThatNeedMoreThanTheirShareOfMemoryAreRefused) {
   const Resolution chosen = must_resolve(kSized, {"train.train_steps=10", "run.memory_fraction=0.5"});
-  const auto programs = compile_programs(chosen.run);
+  auto programs = compile_programs(chosen.run);
   ASSERT_TRUE(programs) << programs.error().message;
   MachineFacts machine = kMachine;
-  machine.available_bytes = 2 * programs->train.memory.total();
-  EXPECT_TRUE(check_memory(chosen.run, *programs, 1, machine));
-  const auto refused = check_memory(chosen.run, *programs, 2, machine);
+  machine.available_bytes = 2 * planned_memory(*programs).total();
+  EXPECT_TRUE(check_memory(chosen.run, *programs, machine));
+  programs->push_back(programs->front());
+  const auto refused = check_memory(chosen.run, *programs, machine);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("memory_fraction = 0.5"), std::string::npos);
 }

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 
 #include "base/clock.h"
-#include "graph/ops.h"
+#include "comm/texts.h"
 #include "model/model.h"
 #include "train/batch_views.h"
 
@@ -40,7 +41,7 @@ graph::CompileOptions options_of(const ResolvedRun& run, Purpose purpose) {
   options.layout.mesh = run.mesh;
   options.layout.zero_stage = static_cast<int>(run.spec.parallel.zero_stage.value_or(0));
   options.layout.micro_batches = purpose == Purpose::kTrain ? static_cast<int>(run.batch.micro_batches()) : 1;
-  options.threads = RankTeam::threads_of(run.mesh.world(), run.threads);
+  options.threads = RankTeam::threads_of(run.ranks_here(), run.threads);
   options.purpose = purpose;
   options.precision = run.precision;
   options.residual_dtype = dtype_of(run.spec.run.residual_dtype);
@@ -54,20 +55,45 @@ graph::CompileOptions options_of(const ResolvedRun& run, Purpose purpose) {
   return options;
 }
 
-Result<graph::Program> compile_program(const ResolvedRun& run, Purpose purpose) {
+Result<std::shared_ptr<const graph::Program>> compile_program(const ResolvedRun& run, Purpose purpose,
+                                                              int stage) {
   const graph::BuildOptions build{
       .purpose = purpose, .batch = run.batch.micro_batch, .sequence = run.seq_len()};
   INGOT_TRY(graph::Graph graph, model::build_graph(run.spec.model, build));
-  return graph::compile(std::move(graph), options_of(run, purpose));
+  INGOT_TRY(graph::Program program, graph::compile(std::move(graph), options_of(run, purpose), stage));
+  return std::make_shared<const graph::Program>(std::move(program));
 }
 
 }  // namespace
 
 Result<RunPrograms> compile_programs(const ResolvedRun& run) {
+  std::map<int, RankPrograms> by_stage;
   RunPrograms programs;
-  INGOT_TRY(programs.train, compile_program(run, Purpose::kTrain));
-  INGOT_TRY(programs.evaluate, compile_program(run, Purpose::kEvaluate));
+  for (int i = 0; i < run.ranks_here(); ++i) {
+    const int stage = run.mesh.coordinate(run.rank_here(i), graph::Axis::kPp);
+    RankPrograms& own = by_stage[stage];
+    if (!own.train) {
+      INGOT_TRY(own.train, compile_program(run, Purpose::kTrain, stage));
+      INGOT_TRY(own.evaluate, compile_program(run, Purpose::kEvaluate, stage));
+    }
+    programs.push_back(own);
+  }
   return programs;
+}
+
+graph::MemoryTotals planned_memory(const RunPrograms& programs) {
+  graph::MemoryTotals sum;
+  for (const RankPrograms& own : programs) {
+    const graph::MemoryTotals& memory = own.train->memory;
+    sum.state += memory.state;
+    sum.derived += memory.derived;
+    sum.step += memory.step;
+    sum.input += memory.input;
+    sum.slots += memory.slots;
+    sum.scratch += memory.scratch;
+    sum.staging += memory.staging;
+  }
+  return sum;
 }
 
 struct Session::Engine {
@@ -78,21 +104,38 @@ struct Session::Engine {
 Session::~Session() = default;
 
 Result<std::unique_ptr<Session>> Session::create(const ResolvedRun& run, RunPrograms programs) {
+  INGOT_CHECK(run.rank < 0, "rank {} of a world of processes has no transport", run.rank);
+  INGOT_TRY(std::unique_ptr<RankTeam> team, RankTeam::create(run.mesh.world(), run.threads, run.backend));
+  return make(run, std::move(programs), std::move(team));
+}
+
+Result<std::unique_ptr<Session>> Session::join(const ResolvedRun& run, RunPrograms programs,
+                                               std::unique_ptr<comm::Transport> transport) {
+  INGOT_CHECK(run.rank == transport->rank(), "rank {} joins as rank {}", run.rank, transport->rank());
+  INGOT_TRY(std::unique_ptr<RankTeam> team, RankTeam::join(std::move(transport), run.threads, run.backend));
+  return make(run, std::move(programs), std::move(team));
+}
+
+Result<std::unique_ptr<Session>> Session::make(const ResolvedRun& run, RunPrograms programs,
+                                               std::unique_ptr<RankTeam> team) {
   std::unique_ptr<Session> session(new Session());
   session->run_ = run;
   session->programs_ = std::move(programs);
-  INGOT_TRY(session->team_, RankTeam::create(run.mesh.world(), run.threads, run.backend));
+  session->team_ = std::move(team);
   session->engines_.resize(static_cast<size_t>(session->team_->size()));
   Session* self = session.get();
   INGOT_TRY_VOID(session->team_->each([self](Rank& rank) { return self->prepare(rank); }));
-  session->weights_ = std::make_unique<Weights>(*session->team_, session->programs_.train);
+  std::vector<const graph::Program*> programs_by_rank;
+  for (const RankPrograms& own : session->programs_) programs_by_rank.push_back(own.train.get());
+  session->weights_ = std::make_unique<Weights>(*session->team_, programs_by_rank);
   return session;
 }
 
 Result<void> Session::prepare(Rank& rank) {
   auto engine = std::make_unique<Engine>();
-  INGOT_TRY_VOID(rank.state.reserve(programs_.train));
-  INGOT_TRY_VOID(rank.state.reserve(programs_.evaluate));
+  const RankPrograms& programs = programs_[static_cast<size_t>(rank.index)];
+  INGOT_TRY_VOID(rank.state.reserve(*programs.train));
+  INGOT_TRY_VOID(rank.state.reserve(*programs.evaluate));
   runtime::ExecutorOptions options;
   options.pool = rank.pool.get();
   options.seed = static_cast<uint64_t>(run_.spec.run.seed);
@@ -101,25 +144,27 @@ Result<void> Session::prepare(Rank& rank) {
 #ifdef INGOT_POISON
   options.poison = true;
 #endif
-  INGOT_TRY(engine->train, runtime::Executor::create(programs_.train, rank.state, {rank.backend.get()},
+  INGOT_TRY(engine->train, runtime::Executor::create(*programs.train, rank.state, {rank.backend.get()},
                                                      *rank.transport, options));
-  INGOT_TRY(engine->evaluate, runtime::Executor::create(programs_.evaluate, rank.state, {rank.backend.get()},
+  INGOT_TRY(engine->evaluate, runtime::Executor::create(*programs.evaluate, rank.state, {rank.backend.get()},
                                                         *rank.transport, options));
-  engines_[static_cast<size_t>(rank.rank)] = std::move(engine);
+  engines_[static_cast<size_t>(rank.index)] = std::move(engine);
   return {};
 }
 
-std::span<double> Session::scalars(int rank) {
-  const tensor::TensorView view = team_->rank(rank).state.find("control.scalars");
+std::span<double> Session::scalars(int index) {
+  const tensor::TensorView view = team_->rank(index).state.find("control.scalars");
   INGOT_CHECK(view.data != nullptr && view.dtype == tensor::DType::kF64, "control.scalars is not bound");
   return {view.as<double>(), static_cast<size_t>(graph::kControlBlock)};
 }
 
 int64_t Session::planned_bytes() const {
-  const graph::MemoryTotals& train = programs_.train.memory;
-  const graph::MemoryTotals& evaluate = programs_.evaluate.memory;
-  const int64_t own = evaluate.total() - evaluate.state - evaluate.derived;
-  return (train.total() + own) * team_->size();
+  int64_t bytes = planned_memory(programs_).total();
+  for (const RankPrograms& own : programs_) {
+    const graph::MemoryTotals& evaluate = own.evaluate->memory;
+    bytes += evaluate.total() - evaluate.state - evaluate.derived;
+  }
+  return bytes;
 }
 
 void Session::initialise() {
@@ -131,12 +176,13 @@ void Session::initialise() {
   }
 }
 
-void Session::fill_step_block(Engine& engine, int side, int64_t step, double rate, bool request_stop) {
+void Session::fill_step_block(Engine& engine, int side, int64_t step, double rate, Requests own) {
   double* block = engine.train->input("control.step", side).as<double>();
   std::fill_n(block, graph::kControlBlock, 0.0);
   block[graph::kLearningRate] = rate;
   block[graph::kStepNumber] = static_cast<double>(step);
-  block[graph::kOwnRequests + static_cast<int>(graph::Request::kStop)] = request_stop ? 1 : 0;
+  for (int i = 0; i < graph::kRequestCount; ++i)
+    block[graph::kOwnRequests + i] = own.has(static_cast<graph::Request>(i)) ? 1 : 0;
 }
 
 void Session::fill_made_up_batch() {
@@ -154,14 +200,14 @@ void Session::fill_made_up_batch() {
         if (!view.doc_start.empty()) view.doc_start[i] = 0;
       }
     }
-    fill_step_block(*engine, 0, 0, 0.0, false);
+    fill_step_block(*engine, 0, 0, 0.0, {});
   }
 }
 
 Result<void> Session::run_made_up_step() {
   INGOT_TRY_VOID(team_->each([&](Rank& rank) -> Result<void> {
     INGOT_TRY([[maybe_unused]] const runtime::StepTiming timing,
-              engines_[static_cast<size_t>(rank.rank)]->train->run_step(0));
+              engines_[static_cast<size_t>(rank.index)]->train->run_step(0));
     return {};
   }));
   weights_->touch();  // as a real step does: the next one packs its weights again
@@ -170,23 +216,34 @@ Result<void> Session::run_made_up_step() {
 
 Result<double> Session::measure_step(double at_least_seconds) {
   fill_made_up_batch();
-  std::vector<double> seconds;
-  double total = 0;
-  while (seconds.size() < 3 || (total < at_least_seconds && seconds.size() < 50)) {
+  const auto timed = [&]() -> Result<double> {
     const int64_t begin = monotonic_ns();
     INGOT_TRY_VOID(run_made_up_step());
-    seconds.push_back(static_cast<double>(monotonic_ns() - begin) * 1e-9);
-    total += seconds.back();
+    return static_cast<double>(monotonic_ns() - begin) * 1e-9;
+  };
+  constexpr double kMostSteps = 50;
+  INGOT_TRY([[maybe_unused]] const double fresh, timed());  // it touches fresh memory
+  INGOT_TRY(double first, timed());
+  INGOT_TRY(const double chosen, of_rank_0(std::min(kMostSteps, std::ceil(at_least_seconds / first))));
+  std::vector<double> seconds = {first};
+  while (seconds.size() < 2 || static_cast<double>(seconds.size()) < chosen) {
+    INGOT_TRY(seconds.emplace_back(), timed());
   }
-  seconds.erase(seconds.begin());  // it touches fresh memory
   const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
   std::nth_element(seconds.begin(), middle, seconds.end());
-  return *middle;
+  return of_rank_0(*middle);
+}
+
+Result<double> Session::of_rank_0(double value) {
+  const tensor::TensorView view{&value, tensor::DType::kF64, tensor::Shape{1}};
+  if (!team_->whole())
+    INGOT_TRY_VOID(team_->rank(0).control->broadcast(view, 0, {.what = "a choice of rank 0"}));
+  return value;
 }
 
 Result<void> Session::start_data(const data::TokenStream& stream, int64_t first_step, EventLog* events) {
   return team_->each([&](Rank& rank) -> Result<void> {
-    Engine& engine = *engines_[static_cast<size_t>(rank.rank)];
+    Engine& engine = *engines_[static_cast<size_t>(rank.index)];
     data::LoaderOptions options;
     options.layout = run_.batch;
     options.replica = run_.mesh.index(rank.rank, graph::kDpMask);
@@ -195,7 +252,7 @@ Result<void> Session::start_data(const data::TokenStream& stream, int64_t first_
     options.document_mask = run_.spec.data.document_mask;
     options.on_corrupt =
         run_.spec.data.on_corrupt == spec::OnCorrupt::kSkip ? data::OnCorrupt::kSkip : data::OnCorrupt::kFail;
-    options.events = rank.rank == 0 ? events : nullptr;
+    options.events = rank.index == 0 ? events : nullptr;
     const auto view = [&](int side) {
       return batch_views(*engine.train, side, run_.batch.micro_batch, run_.seq_len());
     };
@@ -207,34 +264,50 @@ Result<void> Session::start_data(const data::TokenStream& stream, int64_t first_
   });
 }
 
-Result<void> Session::step_of(Rank& rank, int64_t step, bool request_stop, StepOutcome* outcome) {
-  Engine& engine = *engines_[static_cast<size_t>(rank.rank)];
+namespace {
+
+// The first instruction of any rank that made a non-finite value; all ranks get the same.
+Result<std::string> first_non_finite(Rank& rank, runtime::Executor& executor, int side) {
+  INGOT_TRY(const runtime::NonFinite found, executor.find_non_finite(side));
+  INGOT_TRY(const std::vector<std::string> of_all,
+            comm::exchange_texts(*rank.control, found.where, {.what = "the first non-finite value"}));
+  for (const std::string& where : of_all)
+    if (!where.empty()) return where;
+  return std::string();
+}
+
+}  // namespace
+
+Result<void> Session::step_of(Rank& rank, int64_t step, Requests own, StepOutcome* outcome) {
+  Engine& engine = *engines_[static_cast<size_t>(rank.index)];
   INGOT_TRY(const data::LoadedStep loaded, engine.loader->acquire(step, kDataTimeoutSeconds));
-  fill_step_block(engine, loaded.buffer, step, learning_rate(run_.schedule, step), request_stop);
+  fill_step_block(engine, loaded.buffer, step, learning_rate(run_.schedule, step), own);
   INGOT_TRY(const runtime::StepTiming timing, engine.train->run_step(loaded.buffer));
-  const std::span<const double> values = scalars(rank.rank);
-  if (rank.rank == 0) {
+  const std::span<const double> values = scalars(rank.index);
+  if (rank.index == 0) {
     outcome->loss = values[graph::kLastLoss];
     outcome->grad_norm = values[graph::kLastNorm];
     outcome->tokens = values[graph::kLastTokens];
     outcome->loss_scale = values[graph::kLossScale];
     outcome->applied = values[graph::kApply] != 0;
-    outcome->stop_requested = values[graph::kRequestSums + static_cast<int>(graph::Request::kStop)] > 0;
+    for (int i = 0; i < graph::kRequestCount; ++i)
+      if (values[static_cast<size_t>(graph::kRequestSums + i)] > 0)
+        outcome->requests.add(static_cast<graph::Request>(i));
     outcome->data_stall_seconds = static_cast<double>(loaded.stall_ns) * 1e-9;
     outcome->communication_seconds = static_cast<double>(timing.communication_ns) * 1e-9;
   }
   if (values[graph::kApply] == 0) {
-    INGOT_TRY(const runtime::NonFinite found, engine.train->find_non_finite(loaded.buffer));
-    if (rank.rank == 0) outcome->first_non_finite = found.where;
+    INGOT_TRY(const std::string where, first_non_finite(rank, *engine.train, loaded.buffer));
+    if (rank.index == 0) outcome->first_non_finite = where;
   }
   engine.loader->release(step);
   return {};
 }
 
-Result<StepOutcome> Session::step(int64_t step, bool request_stop) {
+Result<StepOutcome> Session::step(int64_t step, Requests own) {
   StepOutcome outcome;
   const int64_t begin = monotonic_ns();
-  const auto body = [&](Rank& rank) { return step_of(rank, step, request_stop, &outcome); };
+  const auto body = [&](Rank& rank) { return step_of(rank, step, own, &outcome); };
   INGOT_TRY_VOID(team_->each(std::cref(body)));  // a copy of the body would be allocated
   if (outcome.applied) weights_->touch();
   outcome.seconds = static_cast<double>(monotonic_ns() - begin) * 1e-9;
@@ -243,8 +316,8 @@ Result<StepOutcome> Session::step(int64_t step, bool request_stop) {
 
 Result<Evaluation> Session::evaluate(const data::TokenStream& stream, int64_t max_tokens) {
   const EvaluationInputs inputs{.team = team_.get(),
-                                .executor = [this](int rank) -> runtime::Executor& {
-                                  return *engines_[static_cast<size_t>(rank)]->evaluate;
+                                .executor = [this](int index) -> runtime::Executor& {
+                                  return *engines_[static_cast<size_t>(index)]->evaluate;
                                 },
                                 .mesh = run_.mesh,
                                 .batch = run_.batch.micro_batch,

@@ -114,9 +114,13 @@ TEST(Session, ARequestToStopReachesAllInTheSameStep) {
     session->initialise();
     ASSERT_TRUE(session->start_data(data.stream(), 0, nullptr));
     for (int64_t step = 0; step < 3; ++step) {
-      auto outcome = session->step(step, step == 1);
+      Requests own;
+      if (step == 1) own.add(graph::Request::kStop);
+      if (step == 2) own.add(graph::Request::kFinish);
+      auto outcome = session->step(step, own);
       ASSERT_TRUE(outcome) << outcome.error().message;
-      EXPECT_EQ(outcome->stop_requested, step == 1);
+      EXPECT_EQ(outcome->requests.has(graph::Request::kStop), step == 1);
+      EXPECT_EQ(outcome->requests.has(graph::Request::kFinish), step == 2);
       EXPECT_EQ(outcome->tokens, static_cast<double>(small.global_batch * kSmallSeqLen));
     }
   }
@@ -135,11 +139,11 @@ TEST(Session, ANonFiniteGradientChangesNothingAndItsInstructionIsNamed) {
     ASSERT_NE(gain, nullptr);
     std::vector<float> values(static_cast<size_t>(gain->definition->logical.elements()), 1.0F);
     values[3] = NAN;
-    session->weights().scatter(*gain, values);
+    session->weights().scatter(*gain, 0, values);
     session->weights().touch();
     const std::vector<float> before = all_weights(*session);
     ASSERT_TRUE(session->start_data(data.stream(), 0, nullptr));
-    auto outcome = session->step(0, false);
+    auto outcome = session->step(0, {});
     ASSERT_TRUE(outcome) << outcome.error().message;
     EXPECT_FALSE(outcome->applied);
     EXPECT_NE(outcome->first_non_finite.find("forward[0] mb 0: norm"), std::string::npos)
@@ -149,9 +153,9 @@ TEST(Session, ANonFiniteGradientChangesNothingAndItsInstructionIsNamed) {
       ASSERT_TRUE(after[i] == before[i] || (std::isnan(after[i]) && std::isnan(before[i]))) << i;
     // Repaired, it trains on as if nothing had been.
     values[3] = 1;
-    session->weights().scatter(*gain, values);
+    session->weights().scatter(*gain, 0, values);
     session->weights().touch();
-    outcome = session->step(1, false);
+    outcome = session->step(1, {});
     ASSERT_TRUE(outcome) << outcome.error().message;
     EXPECT_TRUE(outcome->applied);
     EXPECT_TRUE(std::isfinite(outcome->loss));

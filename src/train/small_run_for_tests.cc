@@ -66,7 +66,7 @@ SmallData::SmallData() {
 std::vector<StepOutcome> train_steps(Session& session, int64_t first, int64_t end) {
   std::vector<StepOutcome> outcomes;
   for (int64_t step = first; step < end; ++step) {
-    auto outcome = session.step(step, false);
+    auto outcome = session.step(step, {});
     INGOT_CHECK(outcome.has_value(), "{}", outcome.error().message);
     outcomes.push_back(*outcome);
   }
@@ -91,7 +91,7 @@ std::vector<float> all_weights(Session& session) {
   for (const Weights::Tensor& tensor : session.weights().tensors()) {
     std::vector<float>& values = by_name[tensor.parameter + "/" + tensor.kind];
     values.resize(static_cast<size_t>(tensor.definition->logical.elements()));
-    session.weights().gather(tensor, values);
+    session.weights().gather(tensor, 0, values);
   }
   std::vector<float> all;
   for (const auto& [name, values] : by_name) all.insert(all.end(), values.begin(), values.end());

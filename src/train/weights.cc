@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "graph/ownership.h"
 #include "model/model.h"
 
 namespace ingot::train {
 namespace {
 
+using graph::Region;
 using tensor::DType;
 using tensor::TensorView;
 
@@ -26,113 +26,153 @@ void write_element(const TensorView& view, int64_t index, float value) {
   }
 }
 
-// Calls body(first stored element, first logical element, count) for each contiguous run of a region (rank 1
-// or 2).
+// A vector is a row.
+struct Rows {
+  int64_t first_row, rows, first_column, columns;
+};
+Rows rows_of(const Region& region) {
+  INGOT_CHECK(region.rank == 1 || region.rank == 2, "a parameter of rank {}", region.rank);
+  if (region.rank == 1) return {0, 1, region.first[0], region.count[0]};
+  return {region.first[0], region.count[0], region.first[1], region.count[1]};
+}
+
+// Calls body(first element of the block, first logical element, count) for each run that is contiguous in
+// both.
 template <class Body>
-void for_each_run(const graph::Parameter& parameter, const graph::Region& region, const Body& body) {
-  INGOT_CHECK(region.rank >= 1 && region.rank <= 2, "{} has rank {}", parameter.name, region.rank);
-  const int64_t rows = region.rank == 2 ? region.count[0] : 1;
-  const size_t last = static_cast<size_t>(region.rank - 1);
-  const int64_t columns = region.count[last];
-  if (region.rank == 2 && columns == parameter.stored.last() && columns == parameter.logical.last()) {
-    body(0, region.first[0] * columns, rows * columns);  // whole rows follow one another
+void for_each_run(const tensor::Shape& logical, const Region& region, const Body& body) {
+  const Rows box = rows_of(region);
+  if (box.columns == logical.last()) {  // whole rows follow one another
+    body(int64_t{0}, box.first_row * box.columns, box.rows * box.columns);
     return;
   }
-  for (int64_t row = 0; row < rows; ++row) {
-    const int64_t logical_row = region.rank == 2 ? region.first[0] + row : 0;
-    body(row * parameter.stored.last(), logical_row * parameter.logical.last() + region.first[last], columns);
+  for (int64_t row = 0; row < box.rows; ++row)
+    body(row * box.columns, (box.first_row + row) * logical.last() + box.first_column, box.columns);
+}
+
+// Cuts the `count` consecutive elements from `first` on of a stored matrix of `width` columns, of which the
+// first `columns` are no padding, into boxes of whole rows and parts of rows: body(first element, row,
+// column, rows, columns).
+template <class Body>
+void for_each_box(int64_t first, int64_t count, int64_t width, int64_t rows, int64_t columns,
+                  const Body& body) {
+  const int64_t end = std::min(first + count, rows * width);
+  while (first < end) {
+    const int64_t row = first / width, column = first % width;
+    const bool many = column == 0 && columns == width && end - first > width;
+    const int64_t taken = many ? (end - first) / width * width : std::min(end - first, width - column);
+    const int64_t kept = many ? columns : std::min(column + taken, columns) - column;
+    if (kept > 0) body(first, row, column, many ? taken / width : 1, kept);
+    first += taken;
   }
 }
 
-const graph::Parameter& definition_of(const graph::Program& program, const std::string& name) {
-  for (const graph::Graph& chunk : program.code->chunks) {
-    for (const graph::Parameter& parameter : chunk.parameters) {
-      if (parameter.name == name) return parameter;
-    }
+TensorView part_of(const TensorView& view, int64_t first, const tensor::Shape& shape) {
+  return {view.as<std::byte>() + first * tensor::size_of(view.dtype), view.dtype, shape};
+}
+
+// Whether `rank` writes what it holds of an entry: of the ranks that hold the same, one does, and of the
+// stages that share a tied parameter the first.
+bool writes_entry(const graph::Program& program, const runtime::State::Entry& entry, int rank) {
+  const graph::StageCode& code = *program.code;
+  const graph::Parameter& parameter = code.chunks.front().parameters[static_cast<size_t>(entry.index)];
+  if (parameter.tied && program.stage != 0) return false;
+  graph::AxisMask cut = 0;
+  for (const graph::Bucket& bucket : code.buckets) {
+    if (graph::cut_by_zero(entry.kind, program.layout.zero_stage) &&
+        std::ranges::count(bucket.parameters, entry.index) > 0)
+      cut = bucket.shard_axes;
   }
-  INGOT_CHECK(false, "no parameter {} in the program", name);
+  return graph::writes_region(parameter, program.layout.mesh, rank, cut);
 }
 
 }  // namespace
 
-Weights::Weights(RankTeam& team, const graph::Program& program) : team_(team), program_(program) {
-  for (int r = 0; r < team.size(); ++r) {
-    const auto entries = team.rank(r).state.entries(program, r);
-    for (size_t i = 0; i < entries.size(); ++i) {
-      if (r == 0) {
-        tensors_.push_back(
-            {entries[i].parameter, entries[i].kind, &definition_of(program, entries[i].parameter), {}});
-      }
-      tensors_[i].parts.push_back(entries[i].view);
-    }
+Weights::Weights(RankTeam& team, const std::vector<const graph::Program*>& programs) : team_(team) {
+  INGOT_CHECK(static_cast<int>(programs.size()) == team.size(), "{} programs for {} ranks", programs.size(),
+              team.size());
+  for (int i = 0; i < team.size(); ++i) add_entries(i, *programs[static_cast<size_t>(i)]);
+}
+
+void Weights::add_entries(int index, const graph::Program& program) {
+  codes_.push_back(program.code);
+  const Rank& rank = team_.rank(index);
+  for (const runtime::State::Entry& entry : rank.state.entries(program, rank.rank)) {
+    const graph::Parameter& parameter =
+        program.code->chunks.front().parameters[static_cast<size_t>(entry.index)];
+    const auto [found, added] = by_name_.try_emplace({entry.parameter, entry.kind}, tensors_.size());
+    if (added) tensors_.push_back({entry.parameter, entry.kind, &parameter, {}});
+    Tensor& tensor = tensors_[found->second];
+    const Region whole = graph::owned_region(parameter, program.layout.mesh, rank.rank);
+    const bool writes = writes_entry(program, entry, rank.rank);
+    const Rows box = rows_of(whole);
+    for_each_box(
+        entry.first, entry.view.elements(), parameter.stored.last(), box.rows, box.columns,
+        [&](int64_t first, int64_t row, int64_t column, int64_t rows, int64_t columns) {
+          Region region{.rank = whole.rank, .first = whole.first};
+          const auto last = static_cast<size_t>(whole.rank - 1);
+          region.first[0] += whole.rank == 2 ? row : 0;
+          region.first[last] += column;
+          region.count[0] = rows;
+          region.count[last] = columns;
+          const tensor::Shape shape = whole.rank == 2 ? tensor::Shape{rows, columns} : tensor::Shape{columns};
+          tensor.blocks.push_back({index, region, part_of(entry.view, first - entry.first, shape), writes});
+        });
   }
 }
 
 const Weights::Tensor* Weights::find(std::string_view parameter, std::string_view kind) const {
-  const auto found = std::find_if(tensors_.begin(), tensors_.end(), [&](const Tensor& tensor) {
-    return tensor.parameter == parameter && tensor.kind == kind;
-  });
-  return found == tensors_.end() ? nullptr : &*found;
+  const auto found = by_name_.find({std::string(parameter), std::string(kind)});
+  return found == by_name_.end() ? nullptr : &tensors_[found->second];
 }
 
 void Weights::initialise(uint64_t seed) {
-  const graph::Mesh& mesh = program_.layout.mesh;
   for (const Tensor& tensor : tensors_) {
-    for (int r = 0; r < team_.size(); ++r) {
-      const TensorView& part = tensor.parts[static_cast<size_t>(r)];
-      std::memset(part.data, 0, static_cast<size_t>(part.bytes()));
+    for (const Block& block : tensor.blocks) {
+      std::memset(block.view.data, 0, static_cast<size_t>(block.view.bytes()));
       if (tensor.kind != "param") continue;
-      const graph::Region region = graph::owned_region(*tensor.definition, mesh, r);
-      for_each_run(*tensor.definition, region, [&](int64_t stored, int64_t logical, int64_t count) {
+      const auto initialise = [&](int64_t own, int64_t logical, int64_t count) {
         // A value depends on its place alone, so the pieces may be drawn in any order.
-        team_.rank(r).pool->parallel_for((count + kInitPiece - 1) / kInitPiece, [&](int64_t piece, int) {
-          const int64_t first = piece * kInitPiece, size = std::min(kInitPiece, count - first);
-          TensorView run = part;
-          run.data = part.as<std::byte>() + (stored + first) * tensor::size_of(part.dtype);
-          run.shape = tensor::Shape{size};
-          model::initialise(*tensor.definition, seed, logical + first, size, run);
-        });
-      });
+        const auto piece = [&](int64_t i, int) {
+          const int64_t first = i * kInitPiece, size = std::min(kInitPiece, count - first);
+          model::initialise(*tensor.definition, seed, logical + first, size,
+                            part_of(block.view, own + first, tensor::Shape{size}));
+        };
+        team_.rank(block.index).pool->parallel_for((count + kInitPiece - 1) / kInitPiece, piece);
+      };
+      for_each_run(tensor.definition->logical, block.region, initialise);
     }
   }
   touch();
 }
 
-void Weights::gather(const Tensor& tensor, std::span<float> out) const {
-  const graph::Mesh& mesh = program_.layout.mesh;
-  for (int r = 0; r < team_.size(); ++r) {
-    if (!graph::writes_region(*tensor.definition, mesh, r)) continue;
-    const TensorView& part = tensor.parts[static_cast<size_t>(r)];
-    for_each_run(*tensor.definition, graph::owned_region(*tensor.definition, mesh, r),
-                 [&](int64_t stored, int64_t logical, int64_t count) {
-                   for (int64_t i = 0; i < count; ++i)
-                     out[static_cast<size_t>(logical + i)] = read_element(part, stored + i);
-                 });
+void Weights::gather(const Tensor& tensor, int64_t first, std::span<float> out) const {
+  const int64_t end = first + static_cast<int64_t>(out.size());
+  for (const Block& block : tensor.blocks) {
+    for_each_run(tensor.definition->logical, block.region, [&](int64_t own, int64_t logical, int64_t count) {
+      for (int64_t at = std::max(first, logical); at < std::min(end, logical + count); ++at)
+        out[static_cast<size_t>(at - first)] = read_element(block.view, own + at - logical);
+    });
   }
 }
 
-void Weights::scatter(const Tensor& tensor, std::span<const float> in) {
-  const graph::Mesh& mesh = program_.layout.mesh;
-  for (int r = 0; r < team_.size(); ++r) {
-    const TensorView& part = tensor.parts[static_cast<size_t>(r)];
-    for_each_run(*tensor.definition, graph::owned_region(*tensor.definition, mesh, r),
-                 [&](int64_t stored, int64_t logical, int64_t count) {
-                   for (int64_t i = 0; i < count; ++i)
-                     write_element(part, stored + i, in[static_cast<size_t>(logical + i)]);
-                 });
+void Weights::scatter(const Tensor& tensor, int64_t first, std::span<const float> in) {
+  const int64_t end = first + static_cast<int64_t>(in.size());
+  for (const Block& block : tensor.blocks) {
+    for_each_run(tensor.definition->logical, block.region, [&](int64_t own, int64_t logical, int64_t count) {
+      for (int64_t at = std::max(first, logical); at < std::min(end, logical + count); ++at)
+        write_element(block.view, own + at - logical, in[static_cast<size_t>(at - first)]);
+    });
   }
 }
 
 std::span<float> Weights::direct(const Tensor& tensor) const {
-  const TensorView& part = tensor.parts[0];
-  if (team_.size() != 1 || part.dtype != DType::kF32 ||
-      !(tensor.definition->stored == tensor.definition->logical))
-    return {};
-  return {part.as<float>(), static_cast<size_t>(part.elements())};
+  const TensorView& view = tensor.blocks[0].view;
+  if (team_.world() != 1 || view.dtype != DType::kF32 || tensor.blocks.size() != 1) return {};
+  return {view.as<float>(), static_cast<size_t>(view.elements())};
 }
 
 void Weights::touch() {
-  for (int r = 0; r < team_.size(); ++r) team_.rank(r).state.touch_parameters();
+  for (int i = 0; i < team_.size(); ++i) team_.rank(i).state.touch_parameters();
 }
 
 }  // namespace ingot::train

@@ -47,9 +47,9 @@ TEST_P(WeightsOf, GatherIsWhatScatterPutIn) {
   for (const Weights::Tensor& tensor : split->weights().tensors()) {
     std::vector<float> in(static_cast<size_t>(tensor.definition->logical.elements()));
     std::iota(in.begin(), in.end(), first++);
-    split->weights().scatter(tensor, in);
+    split->weights().scatter(tensor, 0, in);
     std::vector<float> out(in.size(), -1);
-    split->weights().gather(tensor, out);
+    split->weights().gather(tensor, 0, out);
     EXPECT_EQ(out, in) << tensor.kind << " of " << tensor.parameter;
   }
 }
@@ -61,12 +61,12 @@ TEST_P(WeightsOf, ScatteredOverTwoRanksTheyTrainAsOnOne) {
   two->initialise();
   for (const Weights::Tensor& tensor : one->weights().tensors()) {
     std::vector<float> values(static_cast<size_t>(tensor.definition->logical.elements()));
-    one->weights().gather(tensor, values);
+    one->weights().gather(tensor, 0, values);
     for (float& value : values) value *= 1.5F;
-    one->weights().scatter(tensor, values);
+    one->weights().scatter(tensor, 0, values);
     const Weights::Tensor* same = two->weights().find(tensor.parameter, tensor.kind);
     ASSERT_NE(same, nullptr) << tensor.parameter;
-    two->weights().scatter(*same, values);
+    two->weights().scatter(*same, 0, values);
   }
   one->weights().touch();
   two->weights().touch();
@@ -89,7 +89,7 @@ TEST(Weights, DirectMemoryIsTheStateItselfAndOnlyWhereOneRankHoldsAllOfIt) {
   ASSERT_EQ(static_cast<int64_t>(memory.size()), tensor.definition->logical.elements());
   memory[1] = 42;
   std::vector<float> out(memory.size());
-  one->weights().gather(tensor, out);
+  one->weights().gather(tensor, 0, out);
   EXPECT_EQ(out[1], 42);
   SmallRun small;
   small.dp = 2;
@@ -103,7 +103,7 @@ TEST(Weights, EveryParameterHasBothMomentsAndTheyStartAtZero) {
   size_t parameters = 0;
   for (const Weights::Tensor& tensor : session->weights().tensors()) {
     std::vector<float> values(static_cast<size_t>(tensor.definition->logical.elements()), -1);
-    session->weights().gather(tensor, values);
+    session->weights().gather(tensor, 0, values);
     const bool zero = values == std::vector<float>(values.size(), 0);
     EXPECT_EQ(zero, tensor.kind != "param") << tensor.kind << " of " << tensor.parameter;
     if (tensor.kind != "param") continue;
