@@ -56,7 +56,7 @@ namespace ingot::graph {
 
 // Contents of the three control blocks, f64 [16] each.
 // sums: summed over the world in every step. scalars: state, read by updates. step block: filled by the host.
-enum SumIndex : uint8_t { kLossSum, kTokenCount, kSumSquares, kOverflowCount, kRequests /* kRequestCount of them */ };
+enum SumIndex : uint8_t { kLossSum, kTokenCount, kSumSquares, kOverflowCount, kRequests /* kRequestCount */ };
 enum ScalarIndex : uint8_t {
   kUpdateFactor,  // clip / (norm) where above, with 1/tokens and 1/loss_scale: multiplies a gradient in the
                   // update

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <thread>
 
 namespace ingot::train {
 
@@ -53,6 +54,22 @@ std::unique_ptr<Session> make_session(const SmallRun& small) {
   auto session = Session::create(run, std::move(*programs));
   INGOT_CHECK(session.has_value(), "{}", session.error().message);
   return std::move(*session);
+}
+
+void on_joined_ranks(const SmallRun& small, const std::function<void(Session& session, int rank)>& body) {
+  std::vector<std::thread> threads;
+  for (auto& transport : comm::make_local_world(resolved(small).mesh.world())) {
+    threads.emplace_back([&small, &body, own = std::move(transport)]() mutable {
+      ResolvedRun run = resolved(small);
+      run.rank = own->rank();
+      auto programs = compile_programs(run);
+      INGOT_CHECK(programs.has_value(), "{}", programs.error().message);
+      auto session = Session::join(run, std::move(*programs), std::move(own));
+      INGOT_CHECK(session.has_value(), "{}", session.error().message);
+      body(**session, run.rank);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 SmallData::SmallData() {

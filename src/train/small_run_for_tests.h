@@ -1,6 +1,7 @@
 #pragma once
 // A model small enough for tests, the data that it learns and a session over both. Tests only.
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,6 +29,9 @@ ResolvedRun resolved(const SmallRun& small);
 
 // Fails the test where there is none.
 std::unique_ptr<Session> make_session(const SmallRun& small);
+
+// Calls body(session) on a thread per rank of the layout; each joins the world as a process of its own would.
+void on_joined_ranks(const SmallRun& small, const std::function<void(Session& session, int rank)>& body);
 
 // A stream of counted tokens (data/test_folder.h), which a model can learn by heart.
 class SmallData {
