@@ -166,18 +166,18 @@ Result<void> check_others(const Environment& environment, const Row& chosen, con
   return {};
 }
 
+}  // namespace
+
+Environment process_environment() {
+  return [](const char* name) -> const char* { return std::getenv(name); };  // NOLINT(concurrency-mt-unsafe)
+}
+
 std::string node_name(const Environment& environment) {
   for (const char* name : {"INGOT_NODE", "SLURMD_NODENAME"}) {
     if (is_set(environment, name)) return text_of(environment, name);
   }
   std::array<char, 256> host{};
   return ::gethostname(host.data(), host.size() - 1) == 0 ? host.data() : "this node";
-}
-
-}  // namespace
-
-Environment process_environment() {
-  return [](const char* name) -> const char* { return std::getenv(name); };  // NOLINT(concurrency-mt-unsafe)
 }
 
 Result<Place> find_place(const Environment& environment) {

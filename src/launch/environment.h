@@ -29,6 +29,9 @@ struct Place {
 // no number or out of range, two launchers that say different things where neither can be inside the other.
 Result<Place> find_place(const Environment& environment);
 
+// Of INGOT_NODE, Slurm's word, or the host's name.
+std::string node_name(const Environment& environment);
+
 // The next port, or the path with ".watch" behind it.
 Result<std::string> watch_address(const std::string& address);
 
