@@ -9,25 +9,17 @@
 
 namespace ingot::backend {
 
-// An open plug-in; the library stays open as long as it lives. Move-only.
+// An open plug-in; its library stays open.
 class Plugin {
  public:
-  // Errors (kUnavailable), each with its reason: no such file or a library that it needs is missing (the
-  // loader's own words are quoted), no entry point, another version of the table, a table that is too small
-  // or incomplete.
+  // Errors (kUnavailable): those of PluginLibrary::open, and a table that is incomplete.
   static Result<Plugin> open(const std::string& path);
-  Plugin(Plugin&& other) noexcept;
-  Plugin& operator=(Plugin&& other) noexcept;
-  Plugin(const Plugin&) = delete;
-  Plugin& operator=(const Plugin&) = delete;
-  ~Plugin();
 
   const IngotPluginTable& table() const { return *table_; }
 
  private:
-  Plugin(void* library, const IngotPluginTable* table) : library_(library), table_(table) {}
-  void* library_ = nullptr;
-  const IngotPluginTable* table_ = nullptr;
+  explicit Plugin(const IngotPluginTable* table) : table_(table) {}
+  const IngotPluginTable* table_;
 };
 
 }  // namespace ingot::backend

@@ -13,7 +13,7 @@ TEST(Plugin, OpensOneOfThisVersion) {
   auto plugin = Plugin::open(kFolder + "/libfake_plugin_good.so");
   ASSERT_TRUE(plugin) << plugin.error().message;
   EXPECT_STREQ(plugin->table().name, "fake");
-  Plugin moved = std::move(*plugin);
+  const Plugin moved = *plugin;
   void* memory = nullptr;
   EXPECT_STREQ(moved.table().allocate(nullptr, 1, &memory), "the fake has no memory");
 }
