@@ -80,14 +80,16 @@ enum class Op : uint8_t {
   kAttention, kAttentionGrad, kActivation, kActivationGrad, kAdd, kDropout, kHeadStats, kHeadLoss,
   kAllReduce, kAllGather, kReduceScatter, kSlice, kBroadcastGrad, kSend, kReceive,
   kCast, kPack, kSumSquares, kControl, kAdamW, kCacheAppend, kAttentionCached, kSampleLogits, kZero, kCopy,
+  kAttentionMerge, kRingShift,
 };
 // clang-format on
-inline constexpr int kOpCount = 34;
+inline constexpr int kOpCount = 36;
 
 enum class Phase : uint8_t { kBegin, kForward, kBackward, kWeight, kFinish };
 inline constexpr int kPhaseCount = 5;
 enum class When : uint8_t { kAlways, kFirst, kLast };  // which micro-batches of this chunk and phase
-enum class Stream : uint8_t { kCompute, kTp, kDp, kTransfer };
+enum class Stream : uint8_t { kCompute, kTp, kDp, kTransfer, kCp };
+inline constexpr int kStreamCount = 5;
 enum class ActivationKind : uint8_t { kNone, kGeluTanh, kGeluErf, kSilu, kSwiGlu };
 
 // Attributes of a node. One struct for all operations: a field not used by the operation keeps its default,

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "base/check.h"
 
 namespace ingot::graph {
@@ -77,6 +79,30 @@ std::string group_name(AxisMask group) {
     if ((rest & bit(axis)) != 0)
       take(static_cast<AxisMask>(bit(axis)), kAxisNames[static_cast<size_t>(axis)]);
   return name;
+}
+
+std::vector<int64_t> context_positions(int64_t sequence, int cp, int index) {
+  if (cp == 1) {
+    std::vector<int64_t> all(static_cast<size_t>(sequence));
+    std::iota(all.begin(), all.end(), int64_t{0});
+    return all;
+  }
+  const int64_t chunks = int64_t{2} * cp, length = sequence / chunks;
+  INGOT_CHECK(length * chunks == sequence && index >= 0 && index < cp, "{} positions for rank {} of {}",
+              sequence, index, cp);
+  std::vector<int64_t> positions;
+  for (const int64_t chunk : {int64_t{index}, chunks - 1 - index})
+    for (int64_t t = 0; t < length; ++t) positions.push_back(chunk * length + t);
+  return positions;
+}
+
+Result<void> check_context(int64_t sequence, int cp) {
+  const int64_t chunks = int64_t{2} * cp, below = sequence / chunks * chunks;
+  if (cp == 1 || below == sequence) return {};
+  return invalid(
+      fmt::format("a sequence of {} tokens does not divide in the {} parts that parallel.cp = {} "
+                  "needs; use a data.seq_len of {}{}",
+                  sequence, chunks, cp, below > 0 ? fmt::format("{} or ", below) : "", below + chunks));
 }
 
 Result<Mesh> make_mesh(int dp, int tp, int pp, int cp, int ep, int kv_heads, int zero_group) {

@@ -22,6 +22,7 @@ inline constexpr std::array<const char*, kAxisCount> kAxisNames = {"kv_replica",
 using AxisMask = uint8_t;  // a group: the set of axes along which its members differ
 constexpr AxisMask mask_of(Axis axis) { return static_cast<AxisMask>(1U << static_cast<unsigned>(axis)); }
 inline constexpr AxisMask kTpMask = mask_of(Axis::kKvReplica) | mask_of(Axis::kKv);
+inline constexpr AxisMask kCpMask = mask_of(Axis::kCp);
 inline constexpr AxisMask kDpMask = mask_of(Axis::kShard) | mask_of(Axis::kReplica);
 inline constexpr AxisMask kWorldMask = (1U << kAxisCount) - 1;
 
@@ -42,6 +43,10 @@ struct Mesh {
 
 std::string group_name(AxisMask group);  // "tp", "dp", "world", "kv", "cp|dp"
 
+// How attention sees the keys and values of other ranks' parts of a sequence: they go round from rank to rank
+// while each works on the ones that it has, or every rank gathers all of them first.
+enum class ContextMode : uint8_t { kRing, kGather };
+
 // How the work is split: axes, and what is not an axis. Made from spec::ParallelSpec and the model's heads.
 struct Layout {
   Mesh mesh;
@@ -56,10 +61,19 @@ struct Layout {
   // Most bytes of gradients that are reduced at once: the parameters of a layer are cut into several buckets
   // where they hold more; a parameter is never cut.
   int64_t bucket_bytes = int64_t{64} << 20;
+  ContextMode context_mode = ContextMode::kRing;  // where cp > 1
 };
 
 // kv_heads decides how tp factors into kv and kv_replica; zero_group (0: all of dp) how dp factors into shard
 // and replica. Errors: a size that does not divide, with the nearest that do.
 Result<Mesh> make_mesh(int dp, int tp, int pp, int cp, int ep, int kv_heads, int zero_group = 0);
+
+// The positions of a sample that member `index` of cp holds, in order: of 2 cp chunks the index-th from the
+// head and the index-th from the tail, so that every rank has the same work below the diagonal. The loader
+// fills a rank's batch fields with these columns of [B, T]; nothing else knows of the order. `sequence` has
+// passed check_context.
+std::vector<int64_t> context_positions(int64_t sequence, int cp, int index);
+// Errors: a sequence that 2 cp does not divide, with the nearest lengths that it does.
+Result<void> check_context(int64_t sequence, int cp);
 
 }  // namespace ingot::graph

@@ -75,6 +75,40 @@ TEST(Mesh, RefusesWithTheNearestSizes) {
   EXPECT_EQ(make_mesh(0, 1, 1, 1, 1, 1).error().message, "parallel.dp is 0; it must be at least 1");
 }
 
+TEST(Context, APartOfTheHeadAndOneOfTheTailForEveryRank) {
+  EXPECT_EQ(context_positions(8, 2, 0), (std::vector<int64_t>{0, 1, 6, 7}));
+  EXPECT_EQ(context_positions(8, 2, 1), (std::vector<int64_t>{2, 3, 4, 5}));
+  EXPECT_EQ(context_positions(5, 1, 0), (std::vector<int64_t>{0, 1, 2, 3, 4}));
+  for (const int cp : {2, 3, 5}) {
+    const int64_t length = int64_t{8} * cp;
+    std::vector<int64_t> seen(static_cast<size_t>(length), 0);
+    int64_t first_work = -1;
+    for (int rank = 0; rank < cp; ++rank) {
+      int64_t work = 0;  // keys that its queries see
+      for (const int64_t position : context_positions(length, cp, rank)) {
+        ++seen[static_cast<size_t>(position)];
+        work += position + 1;
+      }
+      if (first_work < 0) first_work = work;
+      EXPECT_EQ(work, first_work);
+    }
+    EXPECT_EQ(seen, std::vector<int64_t>(static_cast<size_t>(length), 1));
+  }
+}
+
+TEST(Context, RefusesWithTheNearestLengths) {
+  EXPECT_TRUE(check_context(48, 3));
+  EXPECT_TRUE(check_context(7, 1));
+  EXPECT_EQ(
+      check_context(50, 4).error().message,
+      "a sequence of 50 tokens does not divide in the 8 parts that parallel.cp = 4 needs; use a data.seq_len "
+      "of 48 or 56");
+  EXPECT_EQ(
+      check_context(3, 2).error().message,
+      "a sequence of 3 tokens does not divide in the 4 parts that parallel.cp = 2 needs; use a data.seq_len "
+      "of 4");
+}
+
 TEST(Mesh, NamesGroups) {
   EXPECT_EQ(group_name(kTpMask), "tp");
   EXPECT_EQ(group_name(kDpMask), "dp");

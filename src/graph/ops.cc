@@ -62,6 +62,9 @@ constexpr std::array<OpInfo, kOpCount> kOps = {{
     {Op::kSampleLogits, "sample_logits", kExpensive, false, nullptr, nullptr, cost_of_bytes, nullptr},
     {Op::kZero, "zero", kElementwise, false, nullptr, nullptr, cost_of_bytes, nullptr},
     {Op::kCopy, "copy", kElementwise, false, shape_as_input, copy_derivative, cost_of_bytes, nullptr},
+    {Op::kAttentionMerge, "attention_merge", kElementwise, false, attention_merge_shape, nullptr,
+     cost_of_bytes, nullptr},
+    {Op::kRingShift, "ring_shift", kExpensive, true, ring_shift_shape, nullptr, ring_shift_cost, nullptr},
 }};
 
 }  // namespace

@@ -19,6 +19,8 @@
 // attention        q [B,Tq,H*D], k, v [B,Tk,G*D], position_q [B,Tq], position_k [B,Tk], doc_start_q [B,Tq]
 //                  -> o [B,Tq,H*D], lse f32 [B,Tq,H]; q sees k when doc_start_q <= position_k <= position_q
 // attention_grad   q, k, v, o, lse, do, position_q, position_k, doc_start_q -> dq, dk, dv
+//                  o and lse may be of more keys than k has: the gradient is that of k's part.
+// attention_merge  o, lse, o', lse'                          -> o, lse of both sets of keys together
 // activation       x; for swiglu gate, up                    -> y
 // activation_grad  x, dy; for swiglu gate, up, dy            -> dx; dgate, dup
 // add              a, b                                      -> a + b
@@ -33,6 +35,7 @@
 //                  head_*: rank i of attribute group holds rows [i*n, (i+1)*n) of w, n = stored rows; rows
 //                  from attribute vocabulary on are padding, never seen.
 // all_reduce, all_gather(dim), reduce_scatter(dim), slice(dim): x -> y
+// ring_shift       x, ...                                    -> y, ...: of the member of group before it
 // broadcast_grad   x -> x             R -> B, does nothing; its gradient is all_reduce
 // send             x ->
 // receive          -> x

@@ -100,6 +100,9 @@ class Binder {
       case Op::kReduceScatter:
         bound.action = Action::kReduceScatter;
         break;
+      case Op::kRingShift:
+        bound.action = Action::kRingShift;
+        break;
       default:
         return invalid(
             fmt::format("{} between stages comes with the distributed part", graph::info(node.op).name));

@@ -55,6 +55,10 @@ bool all_finite(const TensorView& view) {
 
 }  // namespace
 
+// An instruction runs as a whole; but the messages of a ring_shift may be posted first and waited for later.
+enum class Part : uint8_t { kAll, kPost, kWait };
+constexpr size_t kTickets = 8;  // of one ring_shift: each operand to the next member, and from the one before
+
 struct Executor::Impl {
   class ClosedMemory;
   graph::Program program;
@@ -67,11 +71,14 @@ struct Executor::Impl {
   Invocation begin{};    // of the begin segment, which is not in the timeline
   bool updates = false;  // the finish segment changes parameters
 
-  // An asynchronous instruction that was issued and has not run yet (lazy mode).
+  // An asynchronous instruction that was issued and has not run yet (lazy mode), or whose messages are under
+  // way.
   struct Pending {
     const BoundInstruction* instruction = nullptr;
     const Invocation* invocation = nullptr;
     Bases bases;
+    std::array<comm::Ticket, kTickets> tickets{};
+    bool posted = false;
   };
   std::vector<Pending> pending;  // in order of issue
   // For each entry of the timeline and slot class: nobody reads the slot after it.
@@ -90,8 +97,10 @@ struct Executor::Impl {
   void add_requests(int side);
   Result<void> run_segment(const Invocation& invocation, int side, size_t position);
   Result<void> issue(const BoundInstruction& bound, const Invocation& invocation, const Bases& bases);
-  Result<void> execute(const BoundInstruction& bound, const Invocation& invocation, const Bases& bases);
+  Result<void> execute(Pending& issued, Part part);
   Result<void> perform(const BoundInstruction& bound, const Invocation& invocation);
+  Result<void> shift(Pending& issued, Part part);
+  comm::CallOptions call_options(const BoundInstruction& bound) const;
   Result<void> finish_pending(const std::vector<int>& ids);
   Result<void> finish_until(size_t last);
   Result<void> finish_all();
@@ -256,11 +265,12 @@ Result<void> Executor::Impl::run_segment(const Invocation& invocation, int side,
 Result<void> Executor::Impl::issue(const BoundInstruction& instruction, const Invocation& invocation,
                                    const Bases& bases) {
   INGOT_TRY_VOID(finish_pending(instruction.instruction->waits));
-  if (options.lazy && instruction.asynchronous) {
-    pending.push_back({&instruction, &invocation, bases});
-    return {};
-  }
-  return execute(instruction, invocation, bases);
+  Pending issued{&instruction, &invocation, bases};
+  const bool messages = instruction.action == Action::kRingShift;
+  if (!instruction.asynchronous || (!options.lazy && !messages)) return execute(issued, Part::kAll);
+  if (messages && !options.lazy) INGOT_TRY_VOID(execute(issued, Part::kPost));
+  pending.push_back(issued);
+  return {};
 }
 
 // Runs those of `ids` that are outstanding, and what was issued before them on the same stream.
@@ -282,9 +292,9 @@ Result<void> Executor::Impl::finish_until(size_t last) {
        ahead > 0; --ahead) {
     const auto next = std::find_if(pending.begin(), pending.end(),
                                    [&](const Pending& p) { return p.instruction->node->stream == stream; });
-    const Pending now = *next;
+    Pending now = *next;
     pending.erase(next);
-    INGOT_TRY_VOID(execute(*now.instruction, *now.invocation, now.bases));
+    INGOT_TRY_VOID(execute(now, now.posted ? Part::kWait : Part::kAll));
   }
   return {};
 }
@@ -294,8 +304,10 @@ Result<void> Executor::Impl::finish_all() {
   return {};
 }
 
-Result<void> Executor::Impl::execute(const BoundInstruction& instruction, const Invocation& invocation,
-                                     const Bases& bases) {
+Result<void> Executor::Impl::execute(Pending& issued, Part part) {
+  const BoundInstruction& instruction = *issued.instruction;
+  const Invocation& invocation = *issued.invocation;
+  const Bases& bases = issued.bases;
   const size_t end = instruction.first + instruction.inputs + instruction.outputs;
   for (size_t i = instruction.first; i < end; ++i) {
     const BoundOperand& operand = bound.operands[i];
@@ -306,16 +318,17 @@ Result<void> Executor::Impl::execute(const BoundInstruction& instruction, const 
   if (kMemoryCloses) visit_operands(instruction, open_memory);
   const bool timed = observer || instruction.action != Action::kKernel;
   const int64_t begin_ns = timed ? monotonic_ns() : 0;
-  if (auto result = perform(instruction, invocation); !result) {
+  const bool shifts = instruction.action == Action::kRingShift;
+  if (auto result = shifts ? shift(issued, part) : perform(instruction, invocation); !result) {
     return std::move(result).take_error().context(
         graph::describe(program, invocation, *instruction.instruction));
   }
   if (timed) {
     const int64_t end_ns = monotonic_ns();
     if (instruction.action != Action::kKernel) communication_ns += end_ns - begin_ns;
-    if (observer) observer(invocation, *instruction.instruction, begin_ns, end_ns);
+    if (observer && part != Part::kPost) observer(invocation, *instruction.instruction, begin_ns, end_ns);
   }
-  if (search != nullptr) check_outputs(instruction, invocation);
+  if (search != nullptr && part != Part::kPost) check_outputs(instruction, invocation);
   if (kMemoryCloses) visit_operands(instruction, close_memory);
   return {};
 }
@@ -338,10 +351,7 @@ Result<void> Executor::Impl::perform(const BoundInstruction& instruction, const 
     instruction.kernel.kernel(args, instruction.kernel.state);
     return {};
   }
-  comm::CallOptions call;
-  call.timeout = options.comm_timeout;
-  call.instruction = instruction.instruction->id;
-  call.what = instruction.what.c_str();
+  const comm::CallOptions call = call_options(instruction);
   const TensorView &in = views[0], &out = views[instruction.inputs];
   switch (instruction.action) {
     case Action::kAllReduce:
@@ -351,6 +361,34 @@ Result<void> Executor::Impl::perform(const BoundInstruction& instruction, const 
     default:
       return instruction.group->reduce_scatter(in, out, attributes.dim, call);
   }
+}
+
+comm::CallOptions Executor::Impl::call_options(const BoundInstruction& instruction) const {
+  comm::CallOptions call;
+  call.timeout = options.comm_timeout;
+  call.instruction = instruction.instruction->id;
+  call.what = instruction.what.c_str();
+  return call;
+}
+
+// Views of the operands were filled by execute().
+Result<void> Executor::Impl::shift(Pending& issued, Part part) {
+  const BoundInstruction& instruction = *issued.instruction;
+  const TensorView* views = bound.views.data() + instruction.first;
+  comm::Communicator& ring = *instruction.group;
+  const comm::CallOptions call = call_options(instruction);
+  const int next = (ring.index() + 1) % ring.size(), before = (ring.index() + ring.size() - 1) % ring.size();
+  INGOT_CHECK(instruction.inputs == instruction.outputs && 2 * instruction.inputs <= kTickets,
+              "ring_shift of {} operands", instruction.inputs);
+  for (size_t i = 0; part != Part::kWait && i < instruction.inputs; ++i) {
+    const int tag = static_cast<int>(i);
+    INGOT_TRY(issued.tickets[2 * i], ring.post_receive(views[instruction.inputs + i], before, tag, call));
+    INGOT_TRY(issued.tickets[2 * i + 1], ring.post_send(views[i], next, tag, call));
+  }
+  issued.posted = true;
+  for (size_t i = 0; part != Part::kPost && i < 2 * instruction.inputs; ++i)
+    INGOT_TRY_VOID(ring.wait(issued.tickets[i], call));
+  return {};
 }
 
 void Executor::Impl::check_outputs(const BoundInstruction& instruction, const Invocation& invocation) {

@@ -2,56 +2,10 @@
 // in double.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "runtime/models_for_tests.h"
 
 namespace ingot::runtime {
 namespace {
-
-struct Worst {
-  double difference = 0;
-  std::string where;
-};
-
-double square_of(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += value * value;
-  return sum;
-}
-
-// |a - b| / |b|; a tensor of under 1e-12 of `global` (a key bias has no gradient) is compared with that.
-void compare(Worst& worst, const std::string& where, const std::vector<double>& a,
-             const std::vector<double>& b, double global = 0) {
-  ASSERT_EQ(a.size(), b.size()) << where;
-  double difference = 0;
-  for (size_t i = 0; i < a.size(); ++i) difference += (a[i] - b[i]) * (a[i] - b[i]);
-  const double own = std::sqrt(square_of(b));
-  const double error = std::sqrt(difference) / (own < 1e-12 * global ? global : own);
-  if (!(error <= worst.difference)) worst = {error, where};
-}
-
-double global_norm(const Parameters& tensors) {
-  double sum = 0;
-  for (const auto& [name, values] : tensors) sum += square_of(values);
-  return std::sqrt(sum);
-}
-
-// Greatest relative error of losses, norms, parameters and first moments.
-Worst compare(const Outcome& outcome, const Outcome& expected) {
-  Worst worst;
-  compare(worst, "losses", outcome.losses, expected.losses);
-  compare(worst, "norms", outcome.norms, expected.norms);
-  const double moments = global_norm(expected.first_moments);
-  for (const auto& [name, values] : expected.parameters) {
-    const auto found = outcome.parameters.find(name);
-    if (found == outcome.parameters.end()) return {1, name + " is missing"};
-    compare(worst, name, found->second, values);
-    compare(worst, name + " moment", outcome.first_moments.at(name), expected.first_moments.at(name),
-            moments);
-  }
-  return worst;
-}
 
 class Partition : public ::testing::TestWithParam<NamedModel> {
  protected:
@@ -78,7 +32,7 @@ class Partition : public ::testing::TestWithParam<NamedModel> {
       many.lazy = lazy;
       const Outcome outcome = train(many);
       ASSERT_EQ(outcome.error, "");
-      const Worst worst = compare(outcome, expected);
+      const Worst worst = greatest_error(outcome, expected);
       EXPECT_LE(worst.difference, 1e-12) << worst.where << (lazy ? " lazy" : " eager");
       std::printf("%.1e %s\n", worst.difference, worst.where.c_str());
     }
@@ -103,7 +57,7 @@ TEST_P(Partition, Tp2WithAnOddSequence) {
   many.lazy = true;
   const Outcome outcome = train(many);
   ASSERT_EQ(outcome.error, "");
-  const Worst worst = compare(outcome, expected);
+  const Worst worst = greatest_error(outcome, expected);
   EXPECT_LE(worst.difference, 1e-12) << worst.where;
 }
 

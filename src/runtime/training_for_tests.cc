@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <mutex>
 #include <numeric>
 #include <thread>
@@ -75,12 +76,37 @@ int64_t first_sample(const Training& training, int step, int replica) {
   return step * all + before;
 }
 
+double square_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value * value;
+  return sum;
+}
+
+// |a - b| / |b|; a tensor of under 1e-12 of `global` (a key bias has no gradient) is compared with that.
+void compare(Worst& worst, const std::string& where, const std::vector<double>& a,
+             const std::vector<double>& b, double global = 0) {
+  if (a.size() != b.size()) worst = {1, where + " has another size"};
+  double difference = 0;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) difference += (a[i] - b[i]) * (a[i] - b[i]);
+  const double own = std::sqrt(square_of(b));
+  const double error = std::sqrt(difference) / (own < 1e-12 * global ? global : own);
+  if (!(error <= worst.difference)) worst = {error, where};
+}
+
+double global_norm(const Parameters& tensors) {
+  double sum = 0;
+  for (const auto& [name, values] : tensors) sum += square_of(values);
+  return std::sqrt(sum);
+}
+
 class Rank {
  public:
   Rank(const Training& training, comm::Transport& transport) : training_(training), transport_(transport) {}
 
   Result<void> run(Outcome& outcome, std::mutex& mutex) {
-    const int rank = transport_.rank(), replica = rank / training_.tp;
+    const int rank = transport_.rank();
+    const graph::Mesh mesh = mesh_of(training_);
+    const int replica = mesh.index(rank, graph::kDpMask), context = mesh.index(rank, graph::kCpMask);
     const int m = micro_batches_of(training_, replica);
     graph::Program program = compile_or_fail(training_, m, graph::Purpose::kTrain);
     if (training_.change) training_.change(program);
@@ -105,7 +131,7 @@ class Rank {
     state.start_scalars(training_.loss_scale);
     for (int step = 0; step < training_.steps; ++step) {
       const int side = step % 2;
-      fill_batch(*executor, training_, first_sample(training_, step, replica), side);
+      fill_batch(*executor, training_, first_sample(training_, step, replica), side, context);
       if (training_.before_step) training_.before_step(*executor, step, rank);
       INGOT_TRY([[maybe_unused]] StepTiming timing, executor->run_step(side));
       if (training_.after_step) training_.after_step(*executor, state, step, rank);
@@ -153,8 +179,10 @@ void fill_parameters(State& state, const graph::Program& program, int rank) {
   state.touch_parameters();
 }
 
-void fill_batch(Executor& executor, const Training& training, int64_t first, int side) {
-  const int64_t samples = executor.micro_batches() * training.shape.batch, length = training.shape.sequence;
+void fill_batch(Executor& executor, const Training& training, int64_t first, int side, int context) {
+  const std::vector<int64_t> held = graph::context_positions(training.shape.sequence, training.cp, context);
+  const int64_t samples = executor.micro_batches() * training.shape.batch;
+  const auto length = static_cast<int64_t>(held.size());
   const TensorView tokens = executor.input("batch.tokens", side),
                    labels = executor.input("batch.labels", side),
                    mask = executor.input("batch.loss_mask", side),
@@ -167,12 +195,15 @@ void fill_batch(Executor& executor, const Training& training, int64_t first, int
   };
   for (int64_t i = 0; i < samples; ++i) {
     const int64_t s = first + i;
-    int32_t begin = 0;
+    std::vector<int32_t> starts(index(training.shape.sequence), 0);
+    for (int64_t t = 1; t < training.shape.sequence; ++t) {
+      const bool begins =
+          training.documents && mixed(13, static_cast<uint64_t>(s), static_cast<uint64_t>(t)) % 5 == 0;
+      starts[index(t)] = begins ? static_cast<int32_t>(t) : starts[index(t - 1)];
+    }
     if (sample.data != nullptr) sample.as<int64_t>()[i] = s;
-    for (int64_t t = 0; t < length; ++t) {
-      const int64_t at = i * length + t;
-      if (training.documents && mixed(13, static_cast<uint64_t>(s), static_cast<uint64_t>(t)) % 5 == 0)
-        begin = static_cast<int32_t>(t);
+    for (int64_t column = 0; column < length; ++column) {
+      const int64_t at = i * length + column, t = held[index(column)];
       if (tokens.data != nullptr) tokens.as<int32_t>()[at] = token(s, t);
       if (labels.data != nullptr) labels.as<int32_t>()[at] = token(s, t + 1);
       // Some masked, so that micro-batches count different numbers of tokens.
@@ -180,7 +211,7 @@ void fill_batch(Executor& executor, const Training& training, int64_t first, int
         mask.as<float>()[at] =
             mixed(17, static_cast<uint64_t>(s), static_cast<uint64_t>(t)) % 4 == 0 ? 0.0F : 1.0F;
       if (position.data != nullptr) position.as<int32_t>()[at] = static_cast<int32_t>(t);
-      if (start.data != nullptr) start.as<int32_t>()[at] = begin;
+      if (start.data != nullptr) start.as<int32_t>()[at] = starts[index(t)];
     }
   }
   if (step.data == nullptr) return;
@@ -188,15 +219,21 @@ void fill_batch(Executor& executor, const Training& training, int64_t first, int
   step.as<double>()[graph::kLossScaling] = training.dynamic_scale ? 1 : 0;
 }
 
+graph::Mesh mesh_of(const Training& training) {
+  auto mesh =
+      graph::make_mesh(training.dp, training.tp, 1, training.cp, 1, training.kv_heads, training.zero_group);
+  INGOT_CHECK(mesh.has_value(), "{}", mesh.error().message);
+  return *mesh;
+}
+
 graph::Program compile_or_fail(const Training& training, int micro_batches, graph::Purpose purpose) {
   graph::BuildOptions shape = training.shape;
   shape.purpose = purpose;
   graph::CompileOptions options;
-  auto mesh = graph::make_mesh(training.dp, training.tp, 1, 1, 1, training.kv_heads, training.zero_group);
-  INGOT_CHECK(mesh.has_value(), "{}", mesh.error().message);
-  options.layout.mesh = *mesh;
+  options.layout.mesh = mesh_of(training);
   options.layout.zero_stage = training.zero_stage;
   if (training.micro_batches.size() > 1) options.layout.replica_micro_batches = training.micro_batches;
+  options.layout.context_mode = training.context_mode;
   options.layout.micro_batches = micro_batches;
   options.purpose = purpose;
   options.precision = training.precision;
@@ -220,7 +257,7 @@ graph::Program compile_or_fail(const Training& training, int micro_batches, grap
 Outcome train(const Training& training) {
   Outcome outcome;
   std::mutex mutex;
-  auto world = comm::make_local_world(training.dp * training.tp);
+  auto world = comm::make_local_world(mesh_of(training).world());
   std::vector<std::thread> threads;
   for (auto& transport : world) {
     threads.emplace_back([&] {
@@ -231,6 +268,21 @@ Outcome train(const Training& training) {
   }
   for (std::thread& thread : threads) thread.join();
   return outcome;
+}
+
+Worst greatest_error(const Outcome& outcome, const Outcome& expected) {
+  Worst worst;
+  compare(worst, "losses", outcome.losses, expected.losses);
+  compare(worst, "norms", outcome.norms, expected.norms);
+  const double moments = global_norm(expected.first_moments);
+  for (const auto& [name, values] : expected.parameters) {
+    const auto found = outcome.parameters.find(name);
+    if (found == outcome.parameters.end()) return {1, name + " is missing"};
+    compare(worst, name, found->second, values);
+    compare(worst, name + " moment", outcome.first_moments.at(name), expected.first_moments.at(name),
+            moments);
+  }
+  return worst;
 }
 
 }  // namespace ingot::runtime

@@ -22,8 +22,9 @@ struct Training {
   BuildGraph build;
   graph::BuildOptions shape{.batch = 2, .sequence = 8};
   int64_t vocabulary = 30;
-  int dp = 1, tp = 1;
+  int dp = 1, tp = 1, cp = 1;
   int zero_stage = 0, zero_group = 0;
+  graph::ContextMode context_mode = graph::ContextMode::kRing;
   int kv_heads = 2;
   std::vector<int> micro_batches = {2};  // per replica; one number for all, or one each
   int steps = 5;
@@ -58,11 +59,21 @@ struct Outcome {
 
 Outcome train(const Training& training);
 
+// Greatest relative error ||a - b|| / ||b|| of losses, norms, parameters and first moments, and whose it is.
+struct Worst {
+  double difference = 0;
+  std::string where;
+};
+Worst greatest_error(const Outcome& outcome, const Outcome& expected);
+
 // Pieces, for tests that drive an executor themselves.
+graph::Mesh mesh_of(const Training& training);
 graph::Program compile_or_fail(const Training& training, int micro_batches, graph::Purpose purpose);
 double parameter_value(const std::string& name, int64_t index);
 void fill_parameters(State& state, const graph::Program& program, int rank);
-// Samples of this rank's micro-batches: the first is `first_sample`, then consecutive.
-void fill_batch(Executor& executor, const Training& training, int64_t first_sample, int side);
+// Samples of this rank's micro-batches: the first is `first_sample`, then consecutive; of each the positions
+// of member `context` of cp.
+void fill_batch(Executor& executor, const Training& training, int64_t first_sample, int side,
+                int context = 0);
 
 }  // namespace ingot::runtime

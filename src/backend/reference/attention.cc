@@ -149,6 +149,25 @@ void attention_grad(const KernelArgs& args, void*) {
   }
 }
 
+// Each set's output weighs as its sum of exponentials: exp(lse - lse of both).
+void attention_merge(const KernelArgs& args, void*) {
+  const Elements first(args.inputs[0]), first_lse(args.inputs[1]), second(args.inputs[2]),
+      second_lse(args.inputs[3]), o(args.outputs[0]), lse(args.outputs[1]);
+  const int64_t rows = args.outputs[1].elements(),
+                head_dim = args.outputs[0].elements() / std::max<int64_t>(rows, 1);
+  for (int64_t row = 0; row < rows; ++row) {
+    const double a = first_lse[row], b = second_lse[row], greatest = std::max(a, b);
+    const bool sees_nothing = greatest == -std::numeric_limits<double>::infinity();
+    const double sum =
+        sees_nothing ? greatest : greatest + std::log(std::exp(a - greatest) + std::exp(b - greatest));
+    const double first_weight = sees_nothing ? 0 : std::exp(a - sum),
+                 second_weight = sees_nothing ? 0 : std::exp(b - sum);
+    for (int64_t i = row * head_dim; i < (row + 1) * head_dim; ++i)
+      o.set(i, first_weight * first[i] + second_weight * second[i]);
+    lse.set(row, sum);
+  }
+}
+
 void cache_append(const KernelArgs& args, void*) {
   const auto* position = args.inputs[2].as<const int32_t>();
   const int64_t batch = args.inputs[0].shape[0], queries = args.inputs[0].shape[1],

@@ -26,6 +26,7 @@ constexpr std::array kKernels = {
     KernelRow{Op::kRotary, rotary},
     KernelRow{Op::kAttention, attention},
     KernelRow{Op::kAttentionGrad, attention_grad},
+    KernelRow{Op::kAttentionMerge, attention_merge},
     KernelRow{Op::kActivation, activation},
     KernelRow{Op::kActivationGrad, activation_grad},
     KernelRow{Op::kAdd, add},

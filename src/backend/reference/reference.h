@@ -31,6 +31,7 @@ double rotary_frequency(const graph::Attributes& attributes, int64_t i);
 // attention.cc
 void attention(const KernelArgs& args, void*);
 void attention_grad(const KernelArgs& args, void*);
+void attention_merge(const KernelArgs& args, void*);
 void cache_append(const KernelArgs& args, void*);
 void attention_cached(const KernelArgs& args, void*);
 // elementwise.cc

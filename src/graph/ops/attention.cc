@@ -7,7 +7,7 @@
 namespace ingot::graph {
 namespace {
 
-constexpr size_t kQuery = 0, kKey = 1, kValue = 2, kFirstData = 3;
+constexpr size_t kQuery = 0, kKey = 1, kValue = 2, kFirstData = 3, kKeyPosition = 4;
 
 // Of the forward: scores and their product with v, 2 * 2 * B * Tq * Tk * H * D, half of it below the
 // diagonal.
@@ -47,6 +47,14 @@ void attention_grad_shape(const Graph& graph, const Node& node, Outputs& outputs
   for (const size_t i : {kQuery, kKey, kValue}) outputs.push_back(output_like(graph.value(node.inputs[i])));
 }
 
+// Kept as wide as statistics are: a sum of many parts that each are rounded once.
+void attention_merge_shape(const Graph& graph, const Node& node, Outputs& outputs) {
+  const Value &o = graph.value(node.inputs[0]), &lse = graph.value(node.inputs[1]);
+  outputs.push_back(output_like(o));
+  outputs.back().dtype = lse.dtype;
+  outputs.push_back(output_like(lse));
+}
+
 OpCost attention_cost(const Graph& graph, const Node& node) {
   return {.flops = forward_flops(graph.value(node.inputs[kQuery]), graph.value(node.inputs[kKey])),
           .bytes = bytes_of(graph, node)};
@@ -57,9 +65,10 @@ OpCost attention_grad_cost(const Graph& graph, const Node& node) {
           .bytes = bytes_of(graph, node)};
 }
 
-// Heads are cut, T is whole: queries over tp, keys and values over kv and shared over kv_replica.
+// Heads are cut, T is whole on tp: queries over tp, keys and values over kv and shared over kv_replica. On cp
+// each rank has its part of the queries and gathers keys and values, with their positions.
 void attention_partition(PartitionContext& context, const Node& node) {
-  const std::vector<ValueId> inputs = context.inputs_of(node);
+  std::vector<ValueId> inputs = context.inputs_of(node);
   const Place query = context.place(inputs[kQuery]);
   const Place key = context.place(inputs[kKey], mask_of(Axis::kKv));
   const bool cut = query.kind == Placement::kSharded && query.dim == 2;
@@ -67,7 +76,10 @@ void attention_partition(PartitionContext& context, const Node& node) {
               context.value(inputs[kQuery]).name);
   INGOT_CHECK(!cut || context.mesh().size(Axis::kKv) == 1 || key == query, "{} is not cut as {}",
               context.value(inputs[kKey]).name, context.value(inputs[kQuery]).name);
-  context.emit(node, inputs);
+  for (const size_t i : {kKey, kValue})
+    inputs[i] = context.convert(inputs[i], {Placement::kBroadcast, -1}, kCpMask);
+  inputs[kKeyPosition] = context.convert(inputs[kKeyPosition], {Placement::kReplicated, -1}, kCpMask);
+  context.emit(node, std::move(inputs));
 }
 
 }  // namespace ingot::graph

@@ -78,6 +78,17 @@ OpCost reduce_scatter_cost(const Graph& graph, const Node& node) {
   return {.bytes = bytes_of(graph, node), .sent_bytes = ring_share(node) * bytes};
 }
 
+void ring_shift_shape(const Graph& graph, const Node& node, Outputs& outputs) {
+  for (const ValueId input : node.inputs) outputs.push_back(output_like(graph.value(input)));
+}
+
+// Each operand goes to one neighbour.
+OpCost ring_shift_cost(const Graph& graph, const Node& node) {
+  int64_t sent = 0;
+  for (const ValueId input : node.inputs) sent += graph.value(input).bytes();
+  return {.bytes = bytes_of(graph, node), .sent_bytes = static_cast<double>(sent)};
+}
+
 OpCost send_cost(const Graph& graph, const Node& node) {
   const auto bytes = static_cast<double>(graph.value(node.inputs[0]).bytes());
   return {.bytes = bytes, .sent_bytes = bytes};

@@ -12,12 +12,12 @@ bool has_axis(AxisMask axes, int axis) { return (axes & mask_of(static_cast<Axis
 
 }  // namespace
 
-PartitionContext::PartitionContext(const Graph& from, Graph& to, const Mesh& mesh, bool sequence,
+PartitionContext::PartitionContext(const Graph& from, Graph& to, const Mesh& mesh, const SequenceCut& cut,
                                    bool gradient)
     : from_(from),
       to_(to),
       mesh_(mesh),
-      sequence_(sequence),
+      cut_(cut),
       gradient_(gradient),
       map_(from.values.size(), kNoValue),
       uses_(from.parameters.size(), Use::kNone) {}
@@ -40,7 +40,11 @@ ValueId PartitionContext::counterpart(ValueId original) {
     to_.value(known).dtype = value.dtype;
     return known;
   }
-  return known = to_.add_value(std::move(value));
+  const bool cut = cut_.over_cp && value.role == Role::kData && value.stored.rank() > 1;
+  if (cut) value.stored.set(1, value.stored[1] / mesh_.group_size(kCpMask));
+  known = to_.add_value(std::move(value));
+  if (cut) set_place(known, kCpMask, {Placement::kSharded, 1});
+  return known;
 }
 
 std::vector<ValueId> PartitionContext::inputs_of(const Node& node) {
@@ -101,7 +105,7 @@ ValueId PartitionContext::convert(ValueId value, Place wanted, AxisMask axes) {
 }
 
 ValueId PartitionContext::to_residual(ValueId value) {
-  return convert(value, sequence_ ? Place{Placement::kSharded, 1} : Place{Placement::kReplicated, -1});
+  return convert(value, cut_.over_tp ? Place{Placement::kSharded, 1} : Place{Placement::kReplicated, -1});
 }
 
 void PartitionContext::use(ValueId parameter_value, bool split) {

@@ -11,14 +11,20 @@
 
 namespace ingot::graph {
 
+// Where the sequence is cut: all of a program over cp (fields of the batch come so from the loader), and what
+// lies between blocks over tp.
+struct SequenceCut {
+  bool over_cp = false, over_tp = false;
+};
+
 class PartitionContext {
  public:
-  // `to` has the parameters, already placed. `sequence`: values between blocks are cut along T over tp.
-  // `gradient`: the graph will be differentiated (else R and B are the same and need no conversion).
-  PartitionContext(const Graph& from, Graph& to, const Mesh& mesh, bool sequence, bool gradient);
+  // `to` has the parameters, already placed. `gradient`: the graph will be differentiated (else R and B are
+  // the same and need no conversion).
+  PartitionContext(const Graph& from, Graph& to, const Mesh& mesh, const SequenceCut& cut, bool gradient);
 
   const Mesh& mesh() const { return mesh_; }
-  bool sequence() const { return sequence_; }
+  bool sequence() const { return cut_.over_tp; }
   Graph& to() { return to_; }
   const Value& source(ValueId value) const { return from_.value(value); }
 
@@ -61,7 +67,8 @@ class PartitionContext {
   const Graph& from_;
   Graph& to_;
   const Mesh& mesh_;
-  bool sequence_, gradient_;
+  SequenceCut cut_;
+  bool gradient_;
   int layer_ = -1;
   std::vector<ValueId> map_;
   std::vector<Use> uses_;  // of each parameter, on tp

@@ -63,6 +63,7 @@ INGOT_COST(attention_cost);
 INGOT_PARTITION(attention_partition);
 INGOT_SHAPE(attention_grad_shape);
 INGOT_COST(attention_grad_cost);
+INGOT_SHAPE(attention_merge_shape);
 
 INGOT_DERIVATIVE(activation_derivative);
 INGOT_SHAPE(activation_grad_shape);
@@ -88,6 +89,8 @@ INGOT_DERIVATIVE(receive_derivative);
 INGOT_COST(all_reduce_cost);
 INGOT_COST(all_gather_cost);
 INGOT_COST(reduce_scatter_cost);
+INGOT_SHAPE(ring_shift_shape);
+INGOT_COST(ring_shift_cost);
 INGOT_COST(send_cost);
 INGOT_COST(no_cost);
 

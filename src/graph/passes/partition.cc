@@ -2,6 +2,7 @@
 // says which conversions it needs. Backward collectives follow by differentiation.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "base/check.h"
@@ -28,7 +29,7 @@ constexpr std::array<AxisRow, 8> kAxisTable = {{
     {AxisName::kFfn, "feed-forward units", kTpMask, 0, false, false},
     {AxisName::kEmbed, "hidden units", 0, 0, false, false},
     {AxisName::kExperts, "experts", mask_of(Axis::kEp), 0, false, false},
-    {AxisName::kSequence, "positions", mask_of(Axis::kCp), 0, false, false},
+    {AxisName::kSequence, "positions", kCpMask, 0, false, false},
 }};
 
 const AxisRow& axis_row(AxisName name) {
@@ -98,9 +99,18 @@ Result<void> place_parameters(Graph& graph, const Mesh& mesh, int head_dim) {
   return {};
 }
 
-int64_t sequence_length(const Graph& graph) {
+// A decoded token is one position for all ranks of cp, which then do the same.
+Result<SequenceCut> sequence_cut(const Graph& graph, const Mesh& mesh) {
   const ValueId tokens = graph.find_value("batch.tokens");
-  return tokens == kNoValue ? 1 : graph.value(tokens).logical[1];
+  const int64_t length = tokens == kNoValue ? 1 : graph.value(tokens).logical[1];
+  const bool decodes =
+      std::ranges::any_of(graph.nodes, [](const Node& node) { return node.op == Op::kAttentionCached; });
+  SequenceCut cut;
+  cut.over_cp = !decodes && mesh.group_size(kCpMask) > 1;
+  if (cut.over_cp) INGOT_TRY_VOID(check_context(length, mesh.group_size(kCpMask)));
+  const int64_t held = cut.over_cp ? length / mesh.group_size(kCpMask) : length;
+  cut.over_tp = mesh.group_size(kTpMask) > 1 && held % mesh.group_size(kTpMask) == 0;
+  return cut;
 }
 
 // Operations without a rule of their own are elementwise: all activations lie as the first does.
@@ -128,19 +138,15 @@ void gather_logits(const Graph& from, PartitionContext& context) {
 }  // namespace
 
 Result<Graph> partition_pass(const Graph& forward, const Mesh& mesh, bool gradient) {
-  if (mesh.size(Axis::kCp) > 1)
-    return invalid(
-        fmt::format("parallel.cp is {}: context parallelism comes with the distributed part; use 1",
-                    mesh.size(Axis::kCp)));
   if (mesh.size(Axis::kEp) > 1)
-    return invalid(fmt::format("parallel.ep is {}: expert parallelism comes with the distributed part; use 1",
+    return invalid(fmt::format("parallel.ep is {}, and the model has no experts to share out; use 1",
                                mesh.size(Axis::kEp)));
+  INGOT_TRY(const SequenceCut cut, sequence_cut(forward, mesh));
   Graph graph;
   graph.parameters = forward.parameters;
   graph.layers = forward.layers;
   INGOT_TRY_VOID(place_parameters(graph, mesh, head_size(forward)));
-  const int tp = mesh.group_size(kTpMask);
-  PartitionContext context(forward, graph, mesh, tp > 1 && sequence_length(forward) % tp == 0, gradient);
+  PartitionContext context(forward, graph, mesh, cut, gradient);
   for (const Node& node : forward.nodes) {
     context.set_layer(node.layer);
     const auto rule = info(node.op).partition;

@@ -19,9 +19,9 @@ Graph precision_pass(const Graph& forward, Precision precision, std::optional<DT
 // T), so that the scale means the same at every sequence length T; else with the loss scale itself.
 double gradient_seed(Precision precision, int64_t sequence);
 
-// Placements over tp: stored shapes, conversions as nodes, padding of the vocabulary, Parameter::places,
-// stored and partial. `gradient`: the graph will be differentiated. Errors: sizes that the mesh cannot
-// divide, with the nearest that work; context and expert parallelism.
+// Placements over tp and cp: stored shapes, conversions as nodes, padding of the vocabulary,
+// Parameter::places, stored and partial. `gradient`: the graph will be differentiated. Errors: sizes that the
+// mesh cannot divide, with the nearest that work; expert parallelism.
 Result<Graph> partition_pass(const Graph& forward, const Mesh& mesh, bool gradient);
 
 }  // namespace ingot::graph

@@ -46,7 +46,8 @@ class Recomputation {
     const int from = id < static_cast<ValueId>(producer_.size()) ? producer_[static_cast<size_t>(id)] : -1;
     if (from < 0) return true;
     const Node& node = nodes_[static_cast<size_t>(from)];
-    if (node.phase != Phase::kForward || graph_.value(id).role == Role::kParameter) return true;
+    const Role role = graph_.value(id).role;  // what is made of data alone is small
+    if (node.phase != Phase::kForward || role == Role::kParameter || role == Role::kData) return true;
     if (node.op == Op::kReceive || has_effect(node)) return true;
     if (mode_ == Recompute::kFull)
       return crosses_[static_cast<size_t>(id)] || node.layer < 0 || node.layer >= graph_.layers ||

@@ -7,7 +7,7 @@ namespace ingot::graph {
 namespace {
 
 constexpr size_t kWindow = 2;  // outstanding asynchronous instructions of a stream
-constexpr size_t kStreams = 4;
+constexpr size_t kStreams = kStreamCount;
 
 // The bytes that an operand names, so far as they can be compared before memory is planned: a root value of a
 // chunk, or a stretch of a persistent buffer.
@@ -108,8 +108,9 @@ class WaitPlanning {
       const Outstanding& other = running_[i];
       const bool same = is_asynchronous(node) && other.stream == node.stream;
       const bool window = same && on_stream - passed++ >= kWindow;
-      // On one stream order is kept anyway.
-      if (window || (!same && conflict(other.touches, touches)))
+      // On one stream order is kept anyway; but messages set off when they are posted.
+      const bool ordered = same && node.op != Op::kRingShift;
+      if (window || (!ordered && conflict(other.touches, touches)))
         last_wait[static_cast<size_t>(other.stream)] = static_cast<int>(i);
     }
     for (size_t stream = 0; stream < kStreams; ++stream)

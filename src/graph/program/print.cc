@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, kSpaceCount> kSpaceNames = {
     "fw",    "bw",      "in_f", "out_f", "in_b",    "out_b"};
 constexpr std::array<std::string_view, kPhaseCount> kPhaseNames = {"begin", "forward", "backward", "weight",
                                                                    "finish"};
-constexpr std::array<std::string_view, 4> kStreamNames = {"compute", "tp", "dp", "transfer"};
+constexpr std::array<std::string_view, kStreamCount> kStreamNames = {"compute", "tp", "dp", "transfer", "cp"};
 constexpr std::array<std::string_view, 5> kActivationNames = {"none", "gelu_tanh", "gelu_erf", "silu",
                                                               "swiglu"};
 constexpr std::array<std::string_view, 3> kPurposeNames = {"train", "evaluate", "decode"};
