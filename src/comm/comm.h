@@ -103,6 +103,9 @@ class Transport {
   virtual void on_warning(std::function<void(const std::string&)> listener) = 0;
   // Where the rank says what it is doing; null where nobody watches.
   virtual ProgressPage* page() { return nullptr; }
+  // Once, after the last call of every group: waits for all ranks and closes connections in order. A rank
+  // that goes without it breaks the connections of those that are still there. Not after an error.
+  virtual Result<void> leave(const CallOptions& options) = 0;
 };
 
 // Ranks as threads of this process; one Transport per rank, all made together. The transport of one rank is a

@@ -40,4 +40,24 @@ Result<void> check_members(std::span<const int> ranks, int own, int world) {
   return {};
 }
 
+Result<void> check_world(const graph::Mesh& mesh, int world) {
+  if (mesh.world() == world) return {};
+  return invalid(
+      fmt::format("the mesh has {} ranks but this world has {}: start as many ranks as dp x tp x pp x cp",
+                  mesh.world(), world));
+}
+
+Error differing_calls(const CallWords& one, const CallWords& other) {
+  const auto tell = [](const CallWords& words) {
+    return fmt::format("rank {} calls {} of {} as call {} of the group{}", words.rank, words.call,
+                       tensor::name_of(words.dtype), words.sequence,
+                       words.detail < 0 ? "" : fmt::format(" (dimension, root or tag {})", words.detail));
+  };
+  return {
+      ErrorCode::kFault,
+      fmt::format("{}, {}: all members must make the same calls in the same order. Check that all ranks run "
+                  "the same program and version",
+                  tell(one), tell(other))};
+}
+
 }  // namespace ingot::comm

@@ -20,4 +20,18 @@ void check_rows(const TensorView& tensor, std::span<const int64_t> rows, int mem
 // Errors: a rank outside the world, twice in the list, or `own` not in it.
 Result<void> check_members(std::span<const int> ranks, int own, int world);
 
+// Errors: a mesh of another size.
+Result<void> check_world(const graph::Mesh& mesh, int world);
+
+// What a member says of its call, for people.
+struct CallWords {
+  int rank = 0;
+  std::string call;  // describe_call()
+  tensor::DType dtype = tensor::DType::kF32;
+  int detail = -1;  // dimension, root or tag
+  uint64_t sequence = 0;
+};
+// kFault: two members make calls that do not belong together.
+Error differing_calls(const CallWords& one, const CallWords& other);
+
 }  // namespace ingot::comm

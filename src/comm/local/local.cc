@@ -222,11 +222,7 @@ class LocalTransport final : public Transport {
   int world() const override { return world_->ranks(); }
 
   Result<std::unique_ptr<Communicator>> group(const graph::Mesh& mesh, graph::AxisMask axes) override {
-    if (mesh.world() != world_->ranks()) {
-      return invalid(
-          fmt::format("the mesh has {} ranks but this world has {}: start as many ranks as dp x tp x pp x cp",
-                      mesh.world(), world_->ranks()));
-    }
+    INGOT_TRY_VOID(check_world(mesh, world()));
     return make(axes, mesh.members(rank_, axes));
   }
 
@@ -236,6 +232,8 @@ class LocalTransport final : public Transport {
   }
 
   void on_warning(std::function<void(const std::string&)> listener) override { warn_ = std::move(listener); }
+
+  Result<void> leave(const CallOptions&) override { return {}; }  // nothing breaks
 
  private:
   static constexpr int kListed = -1;  // made of a list of ranks, not of axes

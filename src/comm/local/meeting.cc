@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "comm/operands.h"
+
 namespace ingot::comm::local {
 namespace {
 
@@ -28,16 +30,11 @@ Error Meeting::missing_members(const Call& call, std::chrono::milliseconds waite
 }
 
 Error Meeting::mismatch(int index, const Call& call, int other) const {
-  const Call& first = calls_[static_cast<size_t>(other)];
-  const auto tell = [](const Call& c) {
-    return fmt::format("{} as call {} of the group{}", describe_call(c.operation, c.bytes, c.options),
-                       c.sequence, c.dim < 0 ? "" : fmt::format(" (dimension or root {})", c.dim));
+  const auto words = [&](int member, const Call& c) {
+    return CallWords{rank_of(member), describe_call(c.operation, c.bytes, c.options), c.in.dtype, c.dim,
+                     c.sequence};
   };
-  return {ErrorCode::kFault,
-          fmt::format(
-              "rank {} calls {}, rank {} calls {}: all members must make the same calls in the same order. "
-              "Check that all ranks run the same program and version",
-              rank_of(index), tell(call), rank_of(other), tell(first))};
+  return differing_calls(words(index, call), words(other, calls_[static_cast<size_t>(other)]));
 }
 
 Error Meeting::other_rows(int index, int64_t expected, int other, int64_t rows,
