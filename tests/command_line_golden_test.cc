@@ -66,6 +66,12 @@ const std::vector<Case>& cases() {
        2},
       {"train_many_mistakes", {"train", "mistakes.toml"}, 2},
       {"train_not_toml", {"train", "not.toml"}, 2},
+      {"train_no_budget", {"train", "book.txt", "--set", "train.train_steps=0", "--max-time", "0s"}, 2},
+      {"train_run_without_configuration", {"train", "lost"}, 2},
+      {"train_configuration_cut_off", {"train", "cut"}, 2},
+      {"generate_configuration_cut_off", {"generate", "cut"}, 2},
+      {"tokenizer_info_json", {"data", "tokenizer", "info", "bytes", "--json"}, 0},
+      {"tokenizer_encode_json", {"data", "tokenizer", "info", "bytes", "--encode", "hé", "--json"}, 0},
       {"train_not_yet",
        {"train", "book.txt", "--set", "parallel.pp=2", "--set", "run.precision=fp8", "--set",
         "model.num_hidden_layers=2", "--set", "model.hidden_size=64", "--set", "model.num_attention_heads=2"},
@@ -92,6 +98,13 @@ void fill(const TemporaryFolder& folder) {
   std::ofstream(folder / "book.txt") << "one line of text\nand another\n";
   std::ofstream(folder / "empty.txt") << "";
   std::ofstream(folder / "lines.jsonl") << "{\"body\": \"hello\"}\n{\"body\": \"world\"}\n";
+  // Runs whose configuration is lost, with no checkpoint that has a copy.
+  std::filesystem::create_directories(folder / "lost");
+  std::ofstream(folder / "lost/metrics.jsonl") << "{\"step\": 1}\n";
+  std::ofstream(folder / "lost/events.jsonl") << "";
+  std::filesystem::create_directories(folder / "cut");
+  std::ofstream(folder / "cut/config.toml")
+      << "# The whole configuration of this run; docs/howto/train.md\n[run]\ndir = \"cut\"\n";
   std::ofstream(folder / "not.toml") << "[train]\ntrain_steps = ten\n";
   std::ofstream(folder / "mistakes.toml")
       << "[model]\nfamily = \"gpt2\"\nn_layer = 4\nn_embd = 384\nn_head = 5\n\n"

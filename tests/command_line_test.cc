@@ -97,6 +97,12 @@ TEST(CommandLine, JsonLinesWithoutTheFieldNameTheFieldsThatAreThere) {
   EXPECT_NE(finished.exit_code, 0);
   EXPECT_TRUE(contains(finished.err, "body")) << finished.err;
   EXPECT_FALSE(std::filesystem::exists(folder / "data"));
+  EXPECT_TRUE(contains(finished.err, "--text-field body")) << finished.err;
+  const Finished train =
+      run_ingot({"train", "a.jsonl", "--set", "train.train_steps=1"},
+                {.folder = folder.path(), .environment = {"INGOT_CACHE=" + (folder / "c")}});
+  EXPECT_EQ(train.exit_code, 2);
+  EXPECT_TRUE(contains(train.err, "--set data.text_field=body")) << train.err;
 }
 
 TEST(CommandLine, DataBuildInfoAndCatWorkTogether) {
@@ -111,6 +117,33 @@ TEST(CommandLine, DataBuildInfoAndCatWorkTogether) {
   EXPECT_EQ(info.exit_code, 0) << info.err;
   const Finished cat = run_ingot({"data", "cat", "d", "--document", "1"}, in);
   EXPECT_TRUE(contains(cat.out, "second one")) << cat.out << cat.err;
+}
+
+TEST(CommandLine, OutputThatCannotBeWrittenIsAFailureInWords) {
+  const TemporaryFolder folder;
+  write(folder / "book.txt", "some text\n");
+  const RunOptions here{.folder = folder.path()};
+  ASSERT_EQ(
+      run_ingot({"data", "build", "--tokenizer", "bytes", "--validation", "0", "--out", "d", "book.txt"},
+                here)
+          .exit_code,
+      0);
+  const std::vector<std::vector<std::string>> commands = {{"--help"},
+                                                          {"--version"},
+                                                          {"train", "--help"},
+                                                          {"train", "book.txt", "--dump-config"},
+                                                          {"data", "info", "d"},
+                                                          {"data", "info", "d", "--json"},
+                                                          {"data", "cat", "d"},
+                                                          {"data", "tokenizer", "info", "bytes"},
+                                                          {"data", "tokenizer", "info", "bytes", "--json"}};
+  for (const auto& words : commands) {
+    RunOptions full = here;
+    full.output = "/dev/full";
+    const Finished finished = run_ingot(words, full);
+    EXPECT_EQ(finished.exit_code, 1) << words.back();
+    EXPECT_TRUE(contains(finished.err, "standard output cannot be written")) << words.back() << finished.err;
+  }
 }
 
 TEST(CommandLine, VerbsThatNeedARunSayWhatIsMissing) {

@@ -46,7 +46,7 @@ std::string content_of(const std::string& path) {
 
 Finished run_ingot(const std::vector<std::string>& arguments, const RunOptions& options) {
   const TemporaryFolder outputs;
-  const std::string out = outputs / "out", err = outputs / "err";
+  const std::string out = options.output.empty() ? outputs / "out" : options.output, err = outputs / "err";
   const auto begin = std::chrono::steady_clock::now();
   const pid_t child = ::fork();
   if (child == 0) become_ingot(arguments, options, out, err);
@@ -66,7 +66,7 @@ Finished run_ingot(const std::vector<std::string>& arguments, const RunOptions& 
   Finished finished;
   finished.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   finished.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  finished.out = content_of(out);
+  if (options.output.empty()) finished.out = content_of(out);
   finished.err = content_of(err);
   return finished;
 }

@@ -13,10 +13,11 @@ struct Finished {
 };
 
 struct RunOptions {
-  std::string folder;                    // working folder
-  std::vector<std::string> environment;  // "NAME=value", added
-  int kill_after_ms = -1;                // SIGKILL then, -1: never
-  int signal = 9;                        // or this one
+  std::string folder = {};                    // working folder
+  std::vector<std::string> environment = {};  // "NAME=value", added
+  int kill_after_ms = -1;                     // SIGKILL then, -1: never
+  int signal = 9;                             // or this one
+  std::string output = {};                    // a file that takes standard output; empty: Finished::out
 };
 
 Finished run_ingot(const std::vector<std::string>& arguments, const RunOptions& options = {});

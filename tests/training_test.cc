@@ -227,7 +227,116 @@ TEST(Training, AnotherModelOrDataIsRefusedWithARemedy) {
   std::ofstream(training.folder() / "text.txt") << made_up_text(70000);
   const Finished data = training.run("a", {"train.train_steps=120"});
   EXPECT_EQ(data.exit_code, 2) << data.out;
-  EXPECT_TRUE(contains(data.err, "another data set")) << data.err;
+  EXPECT_TRUE(contains(data.err, "text.txt   has changed since a began")) << data.err;
+  EXPECT_FALSE(contains(data.err, "its tokens are others")) << data.err;
+  const Finished eval = training.run_words({"eval", "a"});
+  EXPECT_EQ(eval.exit_code, 0) << "bytes are the same tokens in any text" << eval.err;
+}
+
+TEST(Training, TheRemedyForATextThatChangedUnderATrainedTokenizerWorks) {
+  const Training training;
+  const std::vector<std::string> own = {"data.tokenizer=\"\"", "train.train_steps=20"};
+  ASSERT_EQ(training.run("a", own).exit_code, 0);
+  std::ofstream(training.folder() / "text.txt") << made_up_text(70000) << "quite another ending, quizzically";
+  const Finished refused = training.run_words({"train", "a", "--set", "train.train_steps=40"});
+  EXPECT_EQ(refused.exit_code, 2) << refused.out;
+  for (const char* part : {"text.txt   has changed since a began (its tokens are others now)",
+                           "ingot export a --to hf-folder/", "--set train.init_from=hf-folder/"})
+    EXPECT_TRUE(contains(refused.err, part)) << part << "\n" << refused.err;
+  const Finished eval = training.run_words({"eval", "a"});
+  EXPECT_EQ(eval.exit_code, 2);
+  EXPECT_TRUE(contains(eval.err, "--data text.txt")) << eval.err;
+  ASSERT_EQ(training.run_words({"export", "a", "--to", "hf-folder/"}).exit_code, 0);
+  const Finished onward =
+      training.run_words({"train", "text.txt", "--set", "train.init_from=hf-folder/", "--set",
+                          "train.train_steps=5", "--set", "data.seq_len=32", "--run-dir", "b"});
+  ASSERT_EQ(onward.exit_code, 0) << onward.out << onward.err;
+  EXPECT_TRUE(contains(onward.out, "2 layers, 32 wide")) << "the shape of the weights: " << onward.out;
+  EXPECT_EQ(content_of(training.folder() / "a/tokenizer.json"),
+            content_of(training.folder() / "b/tokenizer.json"));
+}
+
+TEST(Training, BytesThatAreNoTextAreSaidNowAndWheneverTheDataIsUsed) {
+  const Training training;
+  std::ofstream(training.folder() / "text.txt") << made_up_text(30000) << "caf\xe9 " << made_up_text(30000);
+  for (const char* dir : {"a", "b"}) {
+    const Finished finished = training.run(dir, {"train.train_steps=2"});
+    EXPECT_EQ(finished.exit_code, 0) << finished.err;
+    EXPECT_TRUE(contains(finished.err, "not UTF-8 text throughout")) << dir << finished.err;
+  }
+}
+
+TEST(Training, ValidationDataThatIsTooShortIsSaid) {
+  const Training training;
+  const Finished finished = training.run("a", {"train.train_steps=2", "data.validation=0.0003"});
+  EXPECT_EQ(finished.exit_code, 0) << finished.err;
+  EXPECT_TRUE(contains(finished.err, "the validation data has 19 tokens")) << finished.err;
+  const Finished target =
+      training.run("b", {"train.train_steps=2", "data.validation=0.0003", "train.target_loss=1"});
+  EXPECT_EQ(target.exit_code, 2) << target.out;
+  EXPECT_TRUE(contains(target.err, "train.target_loss = 1")) << target.err;
+}
+
+TEST(Training, ALostConfigurationIsTakenFromACheckpoint) {
+  const Training training;
+  ASSERT_EQ(training.run("a", {"train.train_steps=20"}).exit_code, 0);
+  const std::string config = training.folder() / "a/config.toml", whole = content_of(config);
+  for (const bool there : {false, true}) {
+    fs::remove(config);
+    if (there) std::ofstream(config) << whole.substr(0, whole.size() / 2);
+    for (const std::vector<std::string>& words :
+         {std::vector<std::string>{"eval", "a"}, {"train", "a"}, {"verify", "a"}}) {
+      const Finished finished = training.run_words(words);
+      EXPECT_EQ(finished.exit_code, 0) << words[0] << finished.err;
+      EXPECT_TRUE(contains(finished.err, there ? "a/config.toml is not whole; the copy in"
+                                               : "a/config.toml is missing; the copy in"))
+          << words[0] << finished.err;
+    }
+  }
+  const Finished more = training.run_words({"train", "a", "--set", "train.train_steps=30"});
+  EXPECT_EQ(more.exit_code, 0) << more.err;
+  EXPECT_TRUE(contains(more.out, "step 20 from")) << more.out;
+  EXPECT_TRUE(contains(content_of(config), "train_steps = 30")) << "written again";
+}
+
+TEST(Training, AFolderOfOtherFilesIsTakenWithAWarning) {
+  const Training training;
+  fs::create_directory(training.folder() / "mine");
+  std::ofstream(training.folder() / "mine/letter.doc") << "dear";
+  const Finished finished = training.run("mine", {"train.train_steps=2"});
+  EXPECT_EQ(finished.exit_code, 0) << finished.err;
+  EXPECT_TRUE(contains(finished.err, "mine holds other files (letter.doc)")) << finished.err;
+  const Finished again = training.run("mine", {"train.train_steps=4"});
+  EXPECT_FALSE(contains(again.err, "other files")) << again.err;
+}
+
+TEST(Training, AModelsWindowIsSaidAndEvaluationsNameTheirData) {
+  const Training training;
+  ASSERT_EQ(training.run("a", {"train.train_steps=20"}).exit_code, 0);
+  const Finished full =
+      training.run_words({"generate", "a", "--prompt", std::string(30, 'a'), "--tokens", "90"});
+  EXPECT_EQ(full.exit_code, 0) << full.err;
+  EXPECT_TRUE(contains(full.err, "of the 90 asked for")) << full.err;
+  const Finished longer = training.run_words({"generate", "a", "--prompt", made_up_text(200)});
+  EXPECT_EQ(longer.exit_code, 2) << longer.out;
+  EXPECT_TRUE(contains(longer.err, "Give a shorter one")) << longer.err;
+  std::ofstream(training.folder() / "other.txt") << made_up_text(400);
+  std::ofstream(training.folder() / "third.txt") << made_up_text(500);
+  const Finished foreign = training.run_words({"eval", "a", "--data", "other.txt", "--data", "third.txt"});
+  EXPECT_TRUE(contains(foreign.out, "of other.txt and 1 more\n")) << foreign.out << foreign.err;
+  const Finished own = training.run_words({"eval", "a"});
+  EXPECT_TRUE(contains(own.out, "of text.txt (validation)")) << own.out << own.err;
+  const Finished verify = training.run_words({"verify", "a", "--replay", "--json"});
+  EXPECT_EQ(verify.exit_code, 0) << verify.err;
+  EXPECT_TRUE(contains(verify.out, "\"differences\": []")) << verify.out;
+}
+
+TEST(Training, ARunWhoseOutputIsLostIsSavedAndFails) {
+  const Training training;
+  const Finished finished = training.run("a", {"train.train_steps=100"}, {.output = "/dev/full"});
+  EXPECT_EQ(finished.exit_code, 1);
+  EXPECT_TRUE(contains(finished.err, "standard output cannot be written")) << finished.err;
+  EXPECT_TRUE(fs::exists(training.step("a", kSteps)));
 }
 
 TEST(Training, ANonFiniteNormSkipsTheUpdateAndNamesTheInstruction) {
@@ -283,6 +392,7 @@ TEST(Training, AModelThatIsNotANumberIsNoSuccess) {
   EXPECT_EQ(finished.exit_code, 1) << finished.out;
   EXPECT_TRUE(contains(finished.err, "not finite")) << finished.err;
   EXPECT_FALSE(contains(finished.out, "(best)")) << finished.out;
+  EXPECT_FALSE(contains(finished.out, "-nan")) << finished.out;
 }
 
 TEST(Training, DryRunPlansAndStartsNothing) {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "base/units.h"
+#include "base/counted.h"
 #include "checkpoint/checkpoint.h"
-#include "train/checkpointing.h"
+#include "cli/run_folder.h"
 
 namespace ingot::cli {
 namespace {
@@ -40,10 +40,10 @@ double training_seconds(const checkpoint::StateRecord& record) {
 
 Result<std::vector<std::string>> changes_of_begun_run(const std::string& run_dir,
                                                       const spec::LoadedSpec& loaded) {
-  INGOT_TRY(const spec::LoadedSpec own, spec::load_spec(run_dir + "/config.toml", {}));
+  INGOT_TRY(const RunConfiguration own, load_run_configuration(run_dir, {}));
   std::vector<std::string> changes;
   std::string refused;
-  for (const spec::Difference& one : spec::diff_specs(own.spec, loaded.spec)) {
+  for (const spec::Difference& one : spec::diff_specs(own.loaded.spec, loaded.spec)) {
     if (!loaded.is_set(one.key) || is_resolved_away(one.key)) continue;
     const std::string line = fmt::format("{}: {} before, {} now", one.key, one.before, one.after);
     if (is_fixed(one.key)) {
@@ -57,6 +57,23 @@ Result<std::vector<std::string>> changes_of_begun_run(const std::string& run_dir
       fmt::format("{} was begun with another configuration, in what a run cannot change:\n{}"
                   "Go on with its own: ingot train {}; or start a new run in another folder: --run-dir DIR",
                   run_dir, refused, run_dir));
+}
+
+Result<void> check_same_data(const std::string& run_dir, const std::vector<std::string>& train,
+                             const train::DataIdentity& now) {
+  INGOT_TRY(const std::optional<checkpoint::Latest> newest,
+            checkpoint::latest(train::checkpoint_folder(run_dir)));
+  if (!newest) return {};
+  INGOT_TRY(const checkpoint::Checkpoint saved, checkpoint::Checkpoint::open(newest->path));
+  const checkpoint::StateRecord& then = saved.state();
+  if (then.data_fingerprint == now.data && then.tokenizer_fingerprint == now.tokenizer) return {};
+  const bool tokenizer = then.tokenizer_fingerprint != now.tokenizer;
+  return invalid(fmt::format(
+      "{}   has changed since {} began{}, so the run cannot go on with it. Put back what it began with; or "
+      "start "
+      "a new run from its weights, with its own tokenizer:\n  ingot export {} --to hf-folder/\n"
+      "  ingot train {} --set train.init_from=hf-folder/",
+      train[0], run_dir, tokenizer ? " (its tokens are others now)" : "", run_dir, fmt::join(train, " ")));
 }
 
 Result<std::optional<FinishedRun>> finished_run(const std::string& run_dir, const spec::RunSpec& spec) {
@@ -79,8 +96,8 @@ Result<std::optional<FinishedRun>> finished_run(const std::string& run_dir, cons
                     spec.train.max_time ? fmt::format(" --max-time {:.0f}s", 2 * *spec.train.max_time) : "")};
   else if (spec.train.max_time && *spec.train.max_time - seconds < used_up_seconds(*spec.train.max_time))
     finished =
-        FinishedRun{fmt::format("its time of {} is used up after {} steps{}",
-                                format_duration(*spec.train.max_time), format_integer(state.step), loss),
+        FinishedRun{fmt::format("its time of {} is used up after {}{}", format_duration(*spec.train.max_time),
+                                counted(state.step, "step"), loss),
                     fmt::format("ingot train {} --max-time {:.0f}s", run_dir, 2 * *spec.train.max_time)};
   return finished;
 }

@@ -7,14 +7,20 @@
 #include <vector>
 
 #include "spec/config.h"
+#include "train/checkpointing.h"
 
 namespace ingot::cli {
 
 // Keys that `loaded` sets to something else than the run's own configuration has, in two kinds. What a run
 // cannot change (model, order of the data, batch) is an error, all keys at once, with the remedy; the rest
-// are returned as "optimizer.learning_rate: 0.0006 before, 0.0003 now". `run_dir` holds a config.toml.
+// are returned as "optimizer.learning_rate: 0.0006 before, 0.0003 now".
 Result<std::vector<std::string>> changes_of_begun_run(const std::string& run_dir,
                                                       const spec::LoadedSpec& loaded);
+
+// That text and tokenizer are those that the newest checkpoint was trained on: another text is another order
+// of data, and weights mean nothing with another tokenizer.
+Result<void> check_same_data(const std::string& run_dir, const std::vector<std::string>& train,
+                             const train::DataIdentity& now);
 
 // What a run that used its budget up has to say; empty where steps are left. `run_dir` has checkpoints.
 struct FinishedRun {

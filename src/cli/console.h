@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
+
 namespace ingot::cli {
 
 class Console {
@@ -31,9 +33,13 @@ class Console {
   bool terminal_ = false, colour_ = false, quiet_ = false, live_ = false;
 };
 
-// Text cut at spaces into lines that end within `width` columns. Every line begins `indent` columns in: the
-// first behind what stands there already, the others behind spaces. A longer word (a path) stays whole.
-std::string wrapped(std::string_view text, size_t width, size_t indent);
+inline constexpr std::string_view kOutputFailed =
+    "standard output cannot be written: its disk is full, or its reader is gone. What was printed is not "
+    "whole";
+
+// To standard output as it is. Errors: kIo once it cannot be written; the program then ends with 1 in any
+// case (main.cc), so a caller that does not go on for long may ignore it.
+Result<void> print_out(std::string_view text);
 
 // Of the terminal behind the descriptor, at most 100; 100 where it is none.
 size_t output_width(int descriptor);

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "base/units.h"
+#include "base/counted.h"
 #include "cli/commands.h"
 #include "cli/numbers.h"
 #include "cli/outcome.h"
@@ -89,22 +89,22 @@ Result<int> build(const Arguments& arguments, Console& console) {
             data::build_dataset(*tokenizer, options, [&](const data::BuildProgress& progress) {
               console.live(progress_text(progress));
             }));
-  for (const std::string& warning : report.warnings) console.warn(warning);
+  for (const std::string& warning : report.manifest.warnings) console.warn(warning);
   if (arguments.has("--json")) {
     INGOT_TRY(const data::DatasetDescription description, data::describe_dataset(options.out, false));
     nlohmann::ordered_json json = nlohmann::ordered_json::parse(description.json);
     json["seconds"] = report.seconds;
     json["encoding_seconds"] = report.encoding_seconds;
-    fmt::print("{}\n", json.dump(2));
+    (void)print_out(json.dump(2) + "\n");
     return kDone;
   }
   const auto& manifest = report.manifest;
   const double bytes = static_cast<double>(manifest.train.text_bytes + manifest.validation.text_bytes);
   const auto tokens = static_cast<double>(manifest.train.tokens + manifest.validation.tokens);
-  console.field(
-      "built", fmt::format("{}: {} tokens for training, {} for validation, {:.2f} bytes a token", options.out,
-                           format_integer(manifest.train.tokens), format_integer(manifest.validation.tokens),
-                           tokens > 0 ? bytes / tokens : 0));
+  console.field("built",
+                fmt::format("{}: {} for training, {} for validation, {:.2f} bytes a token", options.out,
+                            counted(manifest.train.tokens, "token"),
+                            format_integer(manifest.validation.tokens), tokens > 0 ? bytes / tokens : 0));
   console.field(
       "", fmt::format("{} encoded at {:.1f} MB/s, {:.1f} s in all", format_bytes(static_cast<int64_t>(bytes)),
                       bytes / report.encoding_seconds * 1e-6, report.seconds));
@@ -163,9 +163,7 @@ Result<int> cat(const Arguments& arguments) {
   options.ids = arguments.has("--ids");
   INGOT_TRY(const data::Dataset dataset, data::Dataset::open(arguments.inputs()[0]));
   INGOT_TRY(const std::unique_ptr<data::Tokenizer> tokenizer, data::load_tokenizer(dataset.tokenizer_path()));
-  INGOT_TRY_VOID(data::print_documents(dataset, *tokenizer, options, [](std::string_view text) {
-    (void)std::fwrite(text.data(), 1, text.size(), stdout);
-  }));
+  INGOT_TRY_VOID(data::print_documents(dataset, *tokenizer, options, print_out));
   return kDone;
 }
 

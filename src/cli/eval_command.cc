@@ -1,7 +1,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/units.h"
+#include "base/counted.h"
 #include "cli/commands.h"
 #include "cli/machine.h"
 #include "cli/numbers.h"
@@ -16,6 +16,7 @@ namespace {
 constexpr Option kOptions[] = {
     {"Data", "--data", "PATH", "text or a data set folder; may be repeated", "validation data of the run",
      true},
+    {"Data", "--text-field", "NAME", "JSON field that holds the text", "data.text_field of the run"},
     {"Data", "--split", "NAME", "train or validation", "validation where there is any"},
     {"Data", "--tokens", "N", "tokens at most", "all"},
     {"Output", "--json", "", "as JSON", ""},
@@ -26,36 +27,55 @@ constexpr Option kOptions[] = {
 struct Stream {
   data::PreparedData data;
   const data::TokenStream* stream = nullptr;
-  std::string name;
+  std::vector<std::string> paths;
+  std::string split;  // of built data and of a run's own; empty where all of a text is taken
+
+  // "a.txt", "a.txt and 2 more", "book.txt (validation)"
+  std::string name() const {
+    std::string text = paths[0];
+    if (paths.size() > 1) text += fmt::format(" and {} more", paths.size() - 1);
+    return split.empty() ? text : fmt::format("{} ({})", text, split);
+  }
 };
 
-Result<void> open_stream(const Arguments& arguments, const RunFolder& run, Stream& out) {
+data::PrepareOptions prepare_options(const Arguments& arguments, const RunFolder& run) {
   const spec::DataSpec& spec = run.loaded.spec.data;
   const std::vector<std::string> given = arguments.all("--data");
   data::PrepareOptions options;
   options.tokenizer = run.path + "/tokenizer.json";
   options.cache_folder = cache_folder() + "/data";
-  options.text_field = spec.text_field;
+  options.text_field = arguments.get("--text-field").value_or(spec.text_field);
   options.bos = spec.bos;
   options.train = given.empty() ? spec.train : given;
   options.validation_fraction = 0;
-  if (given.empty()) {
-    options.validation_fraction = spec.validation.fraction;
-    if (!spec.validation.path.empty()) options.validation = {spec.validation.path};
-    options.seed = static_cast<uint64_t>(run.loaded.spec.run.seed);
-    if (spec.tokenizer.empty()) options.tokenizer = "auto";
-  }
+  if (!given.empty()) return options;
+  options.validation_fraction = spec.validation.fraction;
+  if (!spec.validation.path.empty()) options.validation = {spec.validation.path};
+  options.seed = static_cast<uint64_t>(run.loaded.spec.run.seed);
+  if (spec.tokenizer.empty()) options.tokenizer = "auto";
+  return options;
+}
+
+Result<void> open_stream(const Arguments& arguments, const RunFolder& run, Stream& out) {
+  const data::PrepareOptions options = prepare_options(arguments, run);
+  const bool own = !arguments.get("--data");
+  out.paths = options.train;
   INGOT_TRY(out.data, data::prepare_data(options));
   if (out.data.tokenizer->fingerprint() != run.tokenizer->fingerprint())
     return invalid(
-        fmt::format("{} was built with another tokenizer than this run's; build it again with --tokenizer {}",
-                    options.train[0], run.path + "/tokenizer.json"));
+        own ? fmt::format("{} has changed since this run began, so its validation part is another. Evaluate "
+                          "on the text as it is now: --data {}",
+                          out.name(), out.paths[0])
+            : fmt::format(
+                  "{} was built with another tokenizer than this run's; build it again with --tokenizer {}",
+                  out.name(), run.path + "/tokenizer.json"));
   const bool has_validation = out.data.dataset.validation().tokens() > 0;
-  const std::string split = arguments.get("--split").value_or(has_validation ? "validation" : "train");
+  const auto asked = arguments.get("--split");
+  const std::string split = asked.value_or(has_validation ? "validation" : "train");
   if (split == "validation" && !has_validation)
     return invalid("there is no validation data; give --data, or --split train");
   out.stream = split == "train" ? &out.data.dataset.train() : &out.data.dataset.validation();
-  out.name = fmt::format("{} ({})", options.train[0], split);
+  if (own || asked || has_validation) out.split = split;
   return {};
 }
 
@@ -71,6 +91,7 @@ Result<int> evaluate(const Arguments& arguments, Console& console) {
   for (const std::string& note : run.notes) console.warn(note);
   Stream data;
   INGOT_TRY_VOID(open_stream(arguments, run, data));
+  for (const std::string& warning : data.data.warnings) console.warn(warning);
   const spec::RunSpec& spec = run.loaded.spec;
   train::EvaluatorOptions options;
   options.model = spec.model;
@@ -87,17 +108,22 @@ Result<int> evaluate(const Arguments& arguments, Console& console) {
   const double perplexity = std::exp(result.loss);
   const double bits = train::bits_per_byte(*data.stream, result.loss);
   if (arguments.has("--json")) {
-    const nlohmann::ordered_json json = {
-        {"format_version", 1},     {"data", data.name},   {"step", run.checkpoint.state().step},
-        {"tokens", result.tokens}, {"loss", result.loss}, {"perplexity", perplexity},
-        {"bits_per_byte", bits}};
-    fmt::print("{}\n", json.dump(2));
+    const nlohmann::ordered_json json = {{"format_version", 1},
+                                         {"data", data.paths},
+                                         {"split", data.split.empty() ? "all" : data.split},
+                                         {"step", run.checkpoint.state().step},
+                                         {"tokens", result.tokens},
+                                         {"loss", result.loss},
+                                         {"perplexity", perplexity},
+                                         {"bits_per_byte", bits}};
+    (void)print_out(json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     return kDone;
   }
-  console.field("loss", fmt::format("{:.4f} a token (natural logarithm), over {} tokens of {}", result.loss,
-                                    format_integer(result.tokens), data.name));
-  console.field("perplexity", fmt::format("{:.3f} a token", perplexity));
-  console.field("bits per byte", fmt::format("{:.4f}", bits));
+  console.field(
+      "loss", fmt::format("{:.4f} a token (natural logarithm), over {} of {}", without_nan_sign(result.loss),
+                          counted(result.tokens, "token"), data.name()));
+  console.field("perplexity", fmt::format("{:.3f} a token", without_nan_sign(perplexity)));
+  console.field("bits per byte", fmt::format("{:.4f}", without_nan_sign(bits)));
   console.field("checkpoint", run.checkpoint.path());
   return kDone;
 }

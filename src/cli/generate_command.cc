@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "base/counted.h"
 #include "cli/commands.h"
 #include "cli/numbers.h"
 #include "cli/outcome.h"
@@ -25,7 +26,7 @@ Result<int> print_logits(const RunFolder& run, const std::string& list, int thre
   INGOT_TRY(const std::vector<int32_t> ids, parse_ids("--logits", list));
   INGOT_TRY(const std::unique_ptr<train::Decoder> decoder, open_decoder(run, threads));
   INGOT_TRY(const std::span<const float> logits, decoder->feed(ids));
-  fmt::print("{}\n", nlohmann::json(std::vector<float>(logits.begin(), logits.end())).dump());
+  INGOT_TRY_VOID(print_out(nlohmann::json(std::vector<float>(logits.begin(), logits.end())).dump() + "\n"));
   return kDone;
 }
 
@@ -48,18 +49,23 @@ Result<int> generate(const Arguments& arguments, Console& console) {
   if (const auto ids = arguments.get("--logits")) return print_logits(run, *ids, request.threads);
   for (request.sequence = 0; request.sequence < samples; ++request.sequence) {
     if (arguments.has("--json")) {
-      INGOT_TRY(const std::string text, generate_text(run, request));
+      INGOT_TRY(const GeneratedText made, generate_text(run, request));
       const nlohmann::ordered_json json = {
-          {"prompt", request.prompt}, {"text", text}, {"sample", request.sequence}};
-      fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+          {"prompt", request.prompt},          {"text", made.text},
+          {"sample", request.sequence},        {"prompt_tokens", made.prompt_tokens},
+          {"added_tokens", made.added_tokens}, {"ended_by", name_of(made.end)}};
+      INGOT_TRY_VOID(print_out(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"));
       continue;
     }
-    INGOT_TRY([[maybe_unused]] const std::string text,
-              generate_text(run, request, [](std::string_view piece) {
-                fmt::print("{}", piece);
-                std::fflush(stdout);
+    INGOT_TRY(const GeneratedText made, generate_text(run, request, [](std::string_view piece) {
+                (void)print_out(piece);
+                (void)std::fflush(stdout);
               }));
-    fmt::print("\n{}", request.sequence + 1 < samples ? "---\n" : "");
+    INGOT_TRY_VOID(print_out(request.sequence + 1 < samples ? "\n---\n" : "\n"));
+    if (made.end == TextEnd::kWindow)
+      console.warn(fmt::format(
+          "ended after {} of the {} asked for: prompt and text fill the {} that this model looks at",
+          counted(made.added_tokens, "token"), format_integer(request.tokens), format_integer(made.window)));
   }
   return kDone;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -49,7 +50,7 @@ int unknown_verb(const std::vector<std::string>& words) {
   }
   if (!listed.empty()) {
     if (words.back() == "--help" || words.back() == "-h") {
-      fmt::print("{}", listed);
+      (void)print_out(listed);
       return kDone;
     }
     const std::string all = fmt::format("{}", fmt::join(words, " "));
@@ -63,14 +64,22 @@ int unknown_verb(const std::vector<std::string>& words) {
   return kUsage;
 }
 
+// A command whose output was lost has failed, whatever else it did.
+int with_output_checked(int code) {
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (written || code != kDone) return code;
+  Console(true).error(kOutputFailed);
+  return kFailed;
+}
+
 int run(std::vector<std::string> words) {
   if (words.empty() || words[0] == "--help" || words[0] == "-h" ||
       (words[0] == "help" && words.size() == 1)) {
-    fmt::print("{}", overview(all_verbs()));
+    (void)print_out(overview(all_verbs()));
     return words.empty() ? kUsage : kDone;
   }
   if (words[0] == "--version") {
-    fmt::print("ingot {}\n", INGOT_VERSION);
+    (void)print_out(fmt::format("ingot {}\n", INGOT_VERSION));
     return kDone;
   }
   if (words[0] == "help") {  // "ingot help train"
@@ -84,7 +93,7 @@ int run(std::vector<std::string> words) {
   for (const std::string& word : words) {
     if (word == "--") break;
     if (word == "--help" || word == "-h") {
-      fmt::print("{}", help_of(*verb));
+      (void)print_out(help_of(*verb));
       return kDone;
     }
   }
@@ -93,6 +102,8 @@ int run(std::vector<std::string> words) {
     Console(true).error(arguments.error().message);
     return kUsage;
   }
+  // A run that saves goes on when the reader of its lines has gone ("ingot train … | head").
+  if (verb->saves) (void)std::signal(SIGPIPE, SIG_IGN);
   return verb->run(*arguments);
 }
 
@@ -104,7 +115,7 @@ int main(int argc, char** argv) {
   if (const char* fault = std::getenv("INGOT_FAULT"))
     ingot::set_fault(fault);  // NOLINT(concurrency-mt-unsafe)
   try {
-    return ingot::cli::run(std::vector<std::string>(argv + 1, argv + argc));
+    return ingot::cli::with_output_checked(ingot::cli::run(std::vector<std::string>(argv + 1, argv + argc)));
   } catch (const std::exception& error) {
     fmt::print(stderr, "ingot: a library failed: {}\n", error.what());
     return ingot::cli::kFailed;

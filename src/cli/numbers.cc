@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "base/units.h"
 
@@ -32,6 +33,8 @@ Result<std::vector<int32_t>> parse_ids(std::string_view flag, const std::string&
   }
   return ids;
 }
+
+double without_nan_sign(double value) { return std::isnan(value) ? std::abs(value) : value; }
 
 int64_t OptionReader::integer(std::string_view flag, int64_t otherwise, int64_t low, int64_t high) {
   const auto given = arguments_.get(flag);

@@ -14,6 +14,9 @@ namespace ingot::cli {
 Result<int64_t> parse_integer(std::string_view flag, const std::string& text, int64_t low, int64_t high);
 Result<std::vector<int32_t>> parse_ids(std::string_view flag, const std::string& list);  // "5,3,8"
 
+// Not-a-number without the sign that it may carry: "nan", never "-nan".
+double without_nan_sign(double value);
+
 // Reads the options of one command. A wrong value gives the default and is remembered for done().
 class OptionReader {
  public:

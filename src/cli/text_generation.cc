@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
+
 namespace ingot::cli {
 namespace {
 
@@ -33,31 +35,53 @@ Result<std::vector<int32_t>> first_tokens(const data::Tokenizer& tokenizer, cons
 
 }  // namespace
 
-Result<std::string> generate_text(const RunFolder& run, const GenerateRequest& request,
-                                  const std::function<void(std::string_view)>& on_text) {
+std::string_view name_of(TextEnd end) {
+  switch (end) {
+    case TextEnd::kTokens:
+      return "tokens";
+    case TextEnd::kEndOfText:
+      return "end_of_text";
+    case TextEnd::kWindow:
+      return "window";
+  }
+  return "";
+}
+
+Result<GeneratedText> generate_text(const RunFolder& run, const GenerateRequest& request,
+                                    const std::function<void(std::string_view)>& on_text) {
   INGOT_TRY(const std::unique_ptr<train::Decoder> decoder, open_decoder(run, request.threads));
   const data::Tokenizer& tokenizer = *run.tokenizer;
   INGOT_TRY(std::vector<int32_t> next, first_tokens(tokenizer, request.prompt));
+  GeneratedText made;
+  made.text = request.prompt;
+  made.prompt_tokens = static_cast<int64_t>(next.size());
+  made.window = decoder->cache();
+  if (made.prompt_tokens > made.window)
+    return invalid(fmt::format("the prompt has {}, and this model looks at {} at most. Give a shorter one",
+                               counted(made.prompt_tokens, "token"), format_integer(made.window)));
   train::TokenSampler sampler(request.sampling, run.loaded.spec.model.vocab_size);
-  std::string text = request.prompt;
   size_t shown = 0;
   const auto show = [&](size_t end) {
-    if (on_text && end > shown) on_text(std::string_view(text).substr(shown, end - shown));
+    if (on_text && end > shown) on_text(std::string_view(made.text).substr(shown, end - shown));
     shown = std::max(shown, end);
   };
-  show(text.size());
-  for (int64_t i = 0;
-       i < request.tokens && decoder->position() + static_cast<int64_t>(next.size()) <= decoder->cache();
-       ++i) {
+  show(made.text.size());
+  while (made.end == TextEnd::kTokens && made.added_tokens < request.tokens) {
     INGOT_TRY(const std::span<const float> logits, decoder->feed(next));
     const int32_t id = sampler.choose(logits, request.sequence, decoder->position());
-    if (tokenizer.end_of_text() == id) break;
+    if (tokenizer.end_of_text() == id) {
+      made.end = TextEnd::kEndOfText;
+      break;
+    }
     next = {id};
-    text += tokenizer.decode(next);
-    show(whole_characters(text));
+    ++made.added_tokens;
+    made.text += tokenizer.decode(next);
+    show(whole_characters(made.text));
+    if (decoder->position() == decoder->cache() && made.added_tokens < request.tokens)
+      made.end = TextEnd::kWindow;
   }
-  show(text.size());
-  return text;
+  show(made.text.size());
+  return made;
 }
 
 std::string one_paragraph(const std::string& text) {

@@ -1,5 +1,8 @@
+#include <nlohmann/json.hpp>
+
+#include "base/counted.h"
+#include "base/hash.h"
 #include "base/thread_pool.h"
-#include "base/units.h"
 #include "cli/commands.h"
 #include "cli/numbers.h"
 #include "cli/outcome.h"
@@ -72,8 +75,8 @@ Result<int> train(const Arguments& arguments, Console& console) {
             kind == "chars" ? train_characters(reader) : train_merges(std::move(options), reader, console));
   for (const std::string& sentence : data::describe_skipped(reader.stats())) console.warn(sentence);
   INGOT_TRY_VOID(data::save_tokenizer(*tokenizer, *arguments.get("--out")));
-  console.field("tokenizer", fmt::format("{}: {} tokens from {} of text", *arguments.get("--out"),
-                                         format_integer(tokenizer->vocab_size()),
+  console.field("tokenizer", fmt::format("{}: {} from {} of text", *arguments.get("--out"),
+                                         counted(tokenizer->vocab_size(), "token"),
                                          format_bytes(reader.stats().text_bytes)));
   return kDone;
 }
@@ -88,7 +91,29 @@ constexpr Option kInfoOptions[] = {
     {"Input", "--pattern", "NAME", "for .tiktoken: gpt2, cl100k, o200k", "by file name"},
     {"Output", "--encode", "TEXT", "the ids of this text", ""},
     {"Output", "--decode", "IDS", "the text of these ids, comma-separated", ""},
+    {"Output", "--json", "", "as JSON", ""},
 };
+
+std::string dumped(const nlohmann::ordered_json& json) {
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+Result<int> encode(const data::Tokenizer& tokenizer, const std::string& text, bool json) {
+  std::vector<int32_t> ids;
+  INGOT_TRY_VOID(tokenizer.encoder()->encode(text, ids));
+  INGOT_TRY_VOID(print_out((json ? dumped({{"format_version", 1}, {"text", text}, {"ids", ids}})
+                                 : fmt::format("{}", fmt::join(ids, ","))) +
+                           "\n"));
+  return kDone;
+}
+
+Result<int> decode(const data::Tokenizer& tokenizer, const std::string& list, bool json) {
+  INGOT_TRY(const std::vector<int32_t> ids, parse_ids("--decode", list));
+  const std::string text = tokenizer.decode(ids);
+  INGOT_TRY_VOID(
+      print_out((json ? dumped({{"format_version", 1}, {"text", text}, {"ids", ids}}) : text) + "\n"));
+  return kDone;
+}
 
 Result<int> info(const Arguments& arguments, Console& console) {
   if (arguments.inputs().size() != 1)
@@ -96,23 +121,22 @@ Result<int> info(const Arguments& arguments, Console& console) {
   INGOT_TRY(
       const std::unique_ptr<data::Tokenizer> tokenizer,
       data::load_tokenizer(arguments.inputs()[0], {.pattern = arguments.get("--pattern").value_or("")}));
-  if (const auto text = arguments.get("--encode")) {
-    std::vector<int32_t> ids;
-    INGOT_TRY_VOID(tokenizer->encoder()->encode(*text, ids));
-    std::string list;
-    for (const int32_t id : ids) list += fmt::format("{}{}", list.empty() ? "" : ",", id);
-    console.line(list);
-    return kDone;
-  }
-  if (const auto list = arguments.get("--decode")) {
-    INGOT_TRY(const std::vector<int32_t> ids, parse_ids("--decode", *list));
-    console.line(tokenizer->decode(ids));
+  const bool json = arguments.has("--json");
+  if (const auto text = arguments.get("--encode")) return encode(*tokenizer, *text, json);
+  if (const auto list = arguments.get("--decode")) return decode(*tokenizer, *list, json);
+  const std::string fingerprint = hash_hex(tokenizer->fingerprint());
+  if (json) {
+    nlohmann::ordered_json object = {
+        {"format_version", 1}, {"kind", tokenizer->kind()}, {"tokens", tokenizer->vocab_size()}};
+    for (const auto& [key, value] : tokenizer->description()) object[std::string(key)] = value;
+    object["fingerprint"] = fingerprint;
+    INGOT_TRY_VOID(print_out(dumped(object) + "\n"));
     return kDone;
   }
   console.field("kind", tokenizer->kind());
   console.field("tokens", format_integer(tokenizer->vocab_size()));
   for (const auto& [key, value] : tokenizer->description()) console.field(key, value);
-  console.field("fingerprint", fmt::format("{:016x}", tokenizer->fingerprint()));
+  console.field("fingerprint", fingerprint);
   return kDone;
 }
 

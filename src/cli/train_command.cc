@@ -4,17 +4,20 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "base/counted.h"
 #include "base/file.h"
 #include "base/file_lock.h"
 #include "base/units.h"
 #include "cli/begun_run.h"
 #include "cli/commands.h"
 #include "cli/machine.h"
+#include "cli/numbers.h"
 #include "cli/outcome.h"
 #include "cli/output_place.h"
 #include "cli/run_folder.h"
 #include "cli/source_lines.h"
 #include "cli/text_generation.h"
+#include "cli/train_configuration.h"
 #include "cli/train_console.h"
 #include "cli/training_data.h"
 #include "cost/flops.h"
@@ -43,7 +46,7 @@ struct Job {
   Console console;
   spec::LoadedSpec loaded;
   std::string run_dir;
-  bool resumable = false;  // the run folder has checkpoints
+  bool begun = false, resumable = false;  // as TrainConfiguration says
   SourceLine source;
   std::string changes;  // of a begun run by this command, a line each
   std::optional<FinishedRun> finished;
@@ -54,75 +57,15 @@ struct Job {
   train::RunPrograms programs;
 };
 
-bool is_config(const std::string& path) { return path.ends_with(".toml"); }
-
-std::string stem_of(const std::vector<std::string>& inputs) {
-  if (inputs.empty()) return "run";
-  std::string stem = std::filesystem::path(inputs[0]).stem().string();
-  while (stem.find('.') != std::string::npos) stem = std::filesystem::path(stem).stem().string();
-  return stem.empty() || stem == "-" ? "run" : stem;
-}
-
-// A string as TOML writes it.
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + "\"";
-}
-
-std::vector<std::string> overrides_of(const Arguments& arguments, const std::vector<std::string>& texts) {
-  std::vector<std::string> overrides;
-  if (!texts.empty()) {
-    std::string list;
-    for (const std::string& text : texts) list += (list.empty() ? "" : ", ") + quoted(text);
-    overrides.push_back("data.train=[" + list + "]");
-  }
-  if (const auto time = arguments.get("--max-time")) overrides.push_back("train.max_time=" + quoted(*time));
-  if (const auto dir = arguments.get("--run-dir")) overrides.push_back("run.dir=" + quoted(*dir));
-  for (const std::string& pair : arguments.all("--set")) overrides.push_back(pair);
-  return overrides;
-}
-
-// Which configuration: a file, a run's folder, or none and texts. A run that has checkpoints goes on with its
-// own.
-Result<void> load_configuration(const Arguments& arguments, Job& job) {
-  std::vector<std::string> texts = arguments.inputs();
-  for (const std::string& path : texts) {
-    if (texts.size() > 1 && is_config(path))
-      return invalid(
-          fmt::format("{}   a configuration stands alone; name the texts in it (data.train), or with "
-                      "--set data.train=PATH",
-                      path));
-  }
-  std::string config;
-  if (texts.size() == 1 && is_config(texts[0])) {
-    config = texts[0];
-    texts.clear();
-  } else if (texts.size() == 1 && path_exists(texts[0] + "/config.toml")) {
-    job.run_dir = texts[0];
-    while (job.run_dir.size() > 1 && job.run_dir.back() == '/') job.run_dir.pop_back();
-    config = job.run_dir + "/config.toml";
-    texts.clear();
-  }
-  const std::vector<std::string> overrides = overrides_of(arguments, texts);
-  INGOT_TRY(job.loaded, spec::load_spec(config, overrides));
-  if (job.run_dir.empty()) job.run_dir = job.loaded.spec.run.dir;
-  const std::string own = job.run_dir + "/config.toml";
-  const bool begun = !job.run_dir.empty() && path_exists(own) && job.loaded.spec.checkpoint.resume != "never";
-  if (begun && own != config) {
-    // What was decided when the run began holds (size, steps, batch), unless this command says otherwise.
-    if (!job.loaded.is_set("model.hidden_size") && !job.loaded.spec.model.is_sized()) {
-      INGOT_TRY(job.loaded, spec::load_spec(own, overrides));
-    }
-  }
-  if (job.run_dir.empty()) job.run_dir = next_run_dir(stem_of(arguments.inputs()));
-  job.loaded.spec.run.dir = job.run_dir;
-  INGOT_TRY(const std::vector<int64_t> steps, checkpoint::saved_steps(train::checkpoint_folder(job.run_dir)));
-  job.resumable = !steps.empty() && job.loaded.spec.checkpoint.resume != "never";
-  return {};
+// A folder that holds something else is taken, since it was named; but it may be a slip.
+void warn_of_other_files(Job& job) {
+  if (is_run_folder(job.run_dir)) return;
+  auto names = list_directory(job.run_dir);
+  if (!names) return;
+  std::erase_if(*names, [](const std::string& name) { return name.starts_with('.'); });
+  if (names->empty()) return;
+  job.console.warn(fmt::format("{} holds other files ({}{}); the run is written beside them", job.run_dir,
+                               names->front(), names->size() > 1 ? ", …" : ""));
 }
 
 // What is known to be wrong before any work: keys that this version cannot do, data that is not there, a
@@ -143,7 +86,7 @@ Result<void> check_job(Job& job) {
         "configuration");
   INGOT_TRY(job.source, describe_sources(job.loaded.spec.data.train));
   INGOT_TRY_VOID(check_writable(job.run_dir, "run.dir"));
-  if (!path_exists(job.run_dir + "/config.toml") || job.loaded.spec.checkpoint.resume == "never") return {};
+  if (!job.begun) warn_of_other_files(job);
   if (job.resumable) {
     INGOT_TRY(const std::vector<std::string> changes, changes_of_begun_run(job.run_dir, job.loaded));
     for (const std::string& change : changes) job.changes += (job.changes.empty() ? "" : "\n") + change;
@@ -178,7 +121,9 @@ Result<void> prepare(Job& job) {
   const double seconds = static_cast<double>(monotonic_ns() - begin) * 1e-9;
   job.console.field("tokenizer", tokenizer_text(job, seconds));
   for (const std::string& note : job.data.prepared.notes) job.console.field("", note);
-  return {};
+  for (const std::string& warning : job.data.prepared.warnings) job.console.warn(warning);
+  if (!job.resumable) return {};
+  return check_same_data(job.run_dir, job.loaded.spec.data.train, job.data.identity);
 }
 
 // All parts in the unit of the whole: "1.31 GiB planned: state 0.18, activations 1.02, ...".
@@ -196,9 +141,30 @@ std::string memory_text(const train::RunPrograms& programs) {
                      part(memory.derived));
 }
 
+// Validation data too short for one sample would give no validation loss, silently.
+Result<void> check_validation(Job& job) {
+  const train::ResolvedRun& run = job.resolution.run;
+  const int64_t tokens = job.data.prepared.dataset.validation().tokens();
+  if (tokens > run.seq_len()) return {};
+  const std::string what =
+      fmt::format("the validation data has {}, and one sample takes data.seq_len + 1 = {}",
+                  counted(tokens, "token"), run.seq_len() + 1);
+  if (run.spec.train.target_loss)
+    return invalid(
+        fmt::format("train.target_loss = {}   needs a validation loss: {}. Set a larger part or "
+                    "a text of its own as data.validation",
+                    *run.spec.train.target_loss, what));
+  if (tokens > 0)
+    job.console.warn(what +
+                     ": there will be no validation loss. Set a larger part or a text of its own "
+                     "as data.validation, or a smaller data.seq_len");
+  return {};
+}
+
 Result<void> plan(Job& job) {
   INGOT_TRY(job.resolution, train::resolve(job.loaded, job.machine.facts, job.data.facts()));
   const train::ResolvedRun& run = job.resolution.run;
+  INGOT_TRY_VOID(check_validation(job));
   INGOT_TRY(job.programs, train::compile_programs(run));
   job.memory = memory_text(job.programs);
   return train::check_memory(run, job.programs, job.machine.facts);
@@ -245,7 +211,7 @@ void show_budget(Job& job) {
 
 int dry_run(Job& job, bool json) {
   if (json) {
-    fmt::print("{}\n", plan_json(job).dump(2));
+    (void)print_out(plan_json(job).dump(2) + "\n");
     return kDone;
   }
   show_model(job);
@@ -279,8 +245,6 @@ Result<train::Progress> start_state(Job& job, train::Session& session) {
   }
   // Lines of a run that was killed before its first checkpoint: these steps are made again.
   INGOT_TRY_VOID(train::RunFiles::forget_after(job.run_dir, 0));
-  // A run that ended before its first checkpoint left lines that come again.
-  INGOT_TRY_VOID(train::RunFiles::forget_after(job.run_dir, 0));
   if (!spec.train.init_from.empty()) {
     INGOT_TRY_VOID(train::init_from_folder(session.weights(), spec.model, spec.train.init_from));
     job.console.field("init", "parameters of " + spec.train.init_from);
@@ -290,26 +254,25 @@ Result<train::Progress> start_state(Job& job, train::Session& session) {
 
 Result<void> write_run_files(const Job& job) {
   INGOT_TRY_VOID(make_directories(job.run_dir));
-  INGOT_TRY_VOID(
-      write_file_atomically(job.run_dir + "/config.toml", spec::dump_spec(job.resolution.run.spec)));
+  INGOT_TRY_VOID(write_run_configuration(job.run_dir, job.resolution.run.spec));
   INGOT_TRY_VOID(write_file_atomically(job.run_dir + "/plan.json", plan_json(job).dump(2) + "\n"));
   return data::save_tokenizer(*job.data.prepared.tokenizer, job.run_dir + "/tokenizer.json");
 }
 
 void show_result(Job& job, const train::LoopResult& result) {
   std::string text =
-      fmt::format("{} steps in {}", format_integer(result.progress.step), format_duration(result.seconds));
+      fmt::format("{} in {}", counted(result.progress.step, "step"), format_duration(result.seconds));
   if (result.last_evaluation) {
-    text += fmt::format(", validation loss {:.3f}", result.last_evaluation->loss);
-    if (result.progress.best_validation_step != result.progress.step)
+    text += fmt::format(", validation loss {:.3f}", without_nan_sign(result.last_evaluation->loss));
+    const int64_t best = result.progress.best_validation_step;  // 0: no loss was a number
+    if (best > 0 && best != result.progress.step)
       text += fmt::format(" (best {:.3f} at step {})", result.progress.best_validation_loss,
-                          format_integer(result.progress.best_validation_step));
+                          format_integer(best));
   } else {
-    text += fmt::format(", loss {:.3f}", result.last_loss);
+    text += fmt::format(", loss {:.3f}", without_nan_sign(result.last_loss));
   }
   const train::Progress& progress = result.progress;
-  text += fmt::format(", {} skipped step{}", format_integer(progress.skipped_steps),
-                      progress.skipped_steps == 1 ? "" : "s");
+  text += fmt::format(", {}", counted(progress.skipped_steps, "skipped step"));
   text += fmt::format(", {} clipped", format_integer(progress.clipped_steps));
   switch (result.reason) {
     case train::StopReason::kTargetLoss:
@@ -333,8 +296,8 @@ void show_next(Job& job) {
   if (run) {
     const auto sample =
         generate_text(*run, {.prompt = "", .tokens = 60, .sampling = {.temperature = 0.8, .top_k = 50}});
-    if (sample && sample->find_first_not_of(" \n\t\r") != std::string::npos)
-      job.console.field("sample", one_paragraph(*sample));
+    if (sample && sample->text.find_first_not_of(" \n\t\r") != std::string::npos)
+      job.console.field("sample", one_paragraph(sample->text));
   }
   job.console.field("next", fmt::format("ingot generate {} --prompt \"…\"\ningot eval {} --data other.txt\n"
                                         "ingot export {} --to hf-folder/",
@@ -415,10 +378,15 @@ Result<int> train(Job& job) {
 }
 
 Result<int> run_job(const Arguments& arguments, Job& job) {
-  INGOT_TRY_VOID(load_configuration(arguments, job));
+  INGOT_TRY(TrainConfiguration configuration, load_train_configuration(arguments));
+  for (const std::string& warning : configuration.warnings) job.console.warn(warning);
+  job.loaded = std::move(configuration.loaded);
+  job.run_dir = job.loaded.spec.run.dir;
+  job.begun = configuration.begun;
+  job.resumable = configuration.resumable;
   for (const std::string& note : job.loaded.notes) job.console.field("note", note);
   if (arguments.has("--dump-config")) {
-    fmt::print("{}", spec::dump_spec(job.loaded.spec));
+    INGOT_TRY_VOID(print_out(spec::dump_spec(job.loaded.spec)));
     return kDone;
   }
   if (arguments.has("--json") && !arguments.has("--dry-run"))

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/units.h"
+#include "cli/numbers.h"
 
 namespace ingot::cli {
 namespace {
@@ -25,15 +26,16 @@ void TrainConsole::step(const train::StepReport& report) {
     if (now - drawn_ns_ < kRedrawNs && !last) return;
     drawn_ns_ = now;
     const std::string line = fmt::format(
-        "{:>7} {:>7.3f} {:>9} {:>5} {:>10} {:>9} {:>9}{}", format_integer(report.step), report.outcome.loss,
-        format_integer(static_cast<int64_t>(report.tokens_per_second)),
+        "{:>7} {:>7.3f} {:>9} {:>5} {:>10} {:>9} {:>9}{}", format_integer(report.step),
+        without_nan_sign(report.outcome.loss), format_integer(static_cast<int64_t>(report.tokens_per_second)),
         report.mfu > 0 ? fmt::format("{:.0f}%", report.mfu * 100) : "-", format_bytes(report.resident_bytes),
         format_duration(report.elapsed_seconds), format_duration(report.left_seconds), last_evaluation_);
     last ? console_.line(line) : console_.live(line);
   } else if (report.log_line || last) {
     console_.line(
         fmt::format("step {} | loss {:.4f} | lr {:.1e} | grad {:.2f} | {} tok/s | mfu {} | {} | eta {}",
-                    report.step, report.outcome.loss, report.learning_rate, report.outcome.grad_norm,
+                    report.step, without_nan_sign(report.outcome.loss), report.learning_rate,
+                    without_nan_sign(report.outcome.grad_norm),
                     format_integer(static_cast<int64_t>(report.tokens_per_second)),
                     report.mfu > 0 ? fmt::format("{:.2f}", report.mfu) : "-",
                     step_time(report.seconds_per_step), format_duration(report.left_seconds)));
@@ -41,10 +43,11 @@ void TrainConsole::step(const train::StepReport& report) {
 }
 
 void TrainConsole::evaluation(const train::EvaluationReport& report) {
-  last_evaluation_ = fmt::format("   val {:.3f} at {}", report.evaluation.loss, format_integer(report.step));
+  last_evaluation_ = fmt::format("   val {:.3f} at {}", without_nan_sign(report.evaluation.loss),
+                                 format_integer(report.step));
   if (!console_.terminal())
-    console_.line(fmt::format("step {} | validation loss {:.4f}{}", report.step, report.evaluation.loss,
-                              report.best ? " (best)" : ""));
+    console_.line(fmt::format("step {} | validation loss {:.4f}{}", report.step,
+                              without_nan_sign(report.evaluation.loss), report.best ? " (best)" : ""));
 }
 
 }  // namespace ingot::cli

@@ -22,6 +22,7 @@ Result<TrainingData> open_training_data(const spec::RunSpec& spec, const std::st
                                                    : tokenizer;
   options.cache_folder = cache_folder() + "/data";
   options.text_field = spec.data.text_field;
+  options.text_field_option = "--set data.text_field=";
   options.seed = static_cast<uint64_t>(spec.run.seed);
   options.bos = spec.data.bos;
   options.threads = static_cast<int>(spec.run.threads.value_or(0));

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/file.h"
 #include "base/hash.h"
-#include "base/units.h"
 
 namespace ingot::data {
 namespace {
@@ -182,9 +182,9 @@ Result<void> Dataset::check_vocab(int64_t model_vocab) const {
 Result<void> Dataset::check_seq_len(int64_t seq_len) const {
   if (train_.samples(seq_len) >= 1) return {};
   return invalid(
-      fmt::format("The data in {} has {} tokens for training; a sample of data.seq_len = {} needs {}. Give "
+      fmt::format("The data in {} has {} for training; a sample of data.seq_len = {} needs {}. Give "
                   "more text, or a shorter data.seq_len",
-                  folder_, format_integer(train_.tokens()), seq_len, format_integer(seq_len + 1)));
+                  folder_, counted(train_.tokens(), "token"), seq_len, format_integer(seq_len + 1)));
 }
 
 }  // namespace ingot::data

@@ -44,6 +44,7 @@ struct DatasetManifest {
   bool bos = false;
   int64_t source_files = 0;
   int64_t skipped_lines = 0;
+  std::vector<std::string> warnings;  // sentences of the build: skipped lines, an empty validation part, ...
   SplitRecord train;
   SplitRecord validation;
 };

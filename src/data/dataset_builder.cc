@@ -33,6 +33,7 @@ class BuildRun {
     source_files_ += static_cast<int64_t>(sources.size());
     ReaderOptions reading;
     reading.text_field = options_.text_field;
+    reading.text_field_option = options_.text_field_option;
     reading.piece_bytes = options_.piece_bytes;
     DocumentReader reader(std::move(sources), reading);
     OrderedEncoder encoder(tokenizer_, options_.threads > 0 ? options_.threads : available_threads());
@@ -279,11 +280,11 @@ Result<BuildReport> build_dataset(const Tokenizer& tokenizer, const BuildOptions
   manifest.bos = options.bos;
   manifest.source_files = run.source_files();
   manifest.skipped_lines = report.train_reading.skipped() + report.validation_reading.skipped();
+  manifest.warnings = warnings_of(report, options);
   INGOT_TRY_VOID(save_tokenizer(tokenizer, staging + "/tokenizer.json"));
   INGOT_TRY_VOID(write_file_atomically(staging + "/dataset.json", to_json(manifest)));
   INGOT_TRY_VOID(folder.commit());
   report.seconds = run.seconds();
-  report.warnings = warnings_of(report, options);
   return report;
 }
 

@@ -26,6 +26,7 @@ struct BuildOptions {
   double validation_fraction = 0.005;
   TextFormat format = TextFormat::kAuto;
   std::string text_field = "text";
+  std::string text_field_option = "--text-field ";  // what a message puts before the right name
   uint64_t seed = 0;
   bool bos = false;                          // the token of begin_of_text() before every document
   int64_t shard_bytes = int64_t{256} << 20;  // of tokens; a document may run over several shards
@@ -54,7 +55,6 @@ struct BuildReport {
   double seconds = 0;
   // Of these: text read, encoded and put into shards; not the encoders' tables before, nor the syncs after.
   double encoding_seconds = 0;
-  std::vector<std::string> warnings;  // sentences: skipped lines, an empty validation part, ...
 };
 
 // The id of the token named as models name it (<|begin_of_text|>, <|bos|>, ...); else the end-of-text token,

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -63,6 +64,14 @@ class FieldReader {
     if (value == nullptr) return;
     if (!value->is_string()) return wrong(key, "must be a string");
     *out = value->get<std::string>();
+  }
+  void strings_if_there(const char* key, std::vector<std::string>* out) {
+    const auto found = object_.find(key);
+    if (found == object_.end()) return;
+    const bool strings = found->is_array() && std::all_of(found->begin(), found->end(),
+                                                          [](const Json& one) { return one.is_string(); });
+    if (!strings) return wrong(key, "must be a list of strings");
+    *out = found->get<std::vector<std::string>>();
   }
   void hash(const char* key, uint64_t* out) {
     std::string digits;
@@ -142,6 +151,7 @@ std::string to_json(const DatasetManifest& manifest) {
                      {"bos", manifest.bos},
                      {"source_files", manifest.source_files},
                      {"skipped_lines", manifest.skipped_lines},
+                     {"warnings", manifest.warnings},
                      {"train", split_json(manifest.train)},
                      {"validation", split_json(manifest.validation)}};
   // A path may hold bytes that are not UTF-8; it is for people only, so they are replaced.
@@ -171,6 +181,7 @@ Result<DatasetManifest> parse_manifest(std::string_view text, const std::string&
   fields.boolean("bos", &manifest.bos);
   fields.integer("source_files", &manifest.source_files);
   fields.integer("skipped_lines", &manifest.skipped_lines);
+  fields.strings_if_there("warnings", &manifest.warnings);  // builds of 0.1.0 before it had none
   const Json* train = fields.find("train");
   const Json* validation = fields.find("validation");
   if (!fields.reason().empty()) return damaged(name, fields.reason());

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/counted.h"
 #include "base/file.h"
 #include "base/hash.h"
-#include "base/units.h"
 #include "data/tokenizer/tokenizer.h"
 
 namespace ingot::data {
@@ -19,13 +19,9 @@ std::string row(std::string_view label, const std::string& rest) {
   return fmt::format("{:<15} {}\n", label, rest);
 }
 
-std::string counted(int64_t count, std::string_view one, std::string_view many) {
-  return fmt::format("{} {}", format_integer(count), count == 1 ? one : many);
-}
-
 std::string sizes(int64_t tokens, int64_t documents, int64_t text_bytes) {
-  std::string text = fmt::format("{} in {}, {} of text", counted(tokens, "token", "tokens"),
-                                 counted(documents, "document", "documents"), format_bytes(text_bytes));
+  std::string text = fmt::format("{} in {}, {} of text", counted(tokens, "token"),
+                                 counted(documents, "document"), format_bytes(text_bytes));
   if (tokens > 0) {
     text +=
         fmt::format(", {:.2f} bytes a token", static_cast<double>(text_bytes) / static_cast<double>(tokens));
@@ -68,9 +64,9 @@ Result<void> verify_split(const TokenStream& stream, const SplitRecord& split,
 void add_verdict(int64_t blocks, DatasetDescription* description, Json* json) {
   const auto& damaged = description->damaged;
   description->text +=
-      row("verified", damaged.empty() ? counted(blocks, "block", "blocks") + ", all sound"
-                                      : counted(static_cast<int64_t>(damaged.size()), "damage", "damages") +
-                                            " in " + counted(blocks, "block", "blocks"));
+      row("verified", damaged.empty() ? counted(blocks, "block") + ", all sound"
+                                      : counted(static_cast<int64_t>(damaged.size()), "damage") + " in " +
+                                            counted(blocks, "block"));
   (*json)["verified"] = {{"blocks", blocks}, {"damaged", damaged}};
 }
 
@@ -107,7 +103,7 @@ Result<DatasetDescription> describe_shard(const std::string& path, bool verify) 
 std::string split_row(const TokenStream& stream, const SplitRecord& split) {
   if (split.tokens == 0) return "none";
   return sizes(split.tokens, split.documents, split.text_bytes) + ", " +
-         counted(static_cast<int64_t>(stream.shards().size()), "shard", "shards");
+         counted(static_cast<int64_t>(stream.shards().size()), "shard");
 }
 
 }  // namespace
@@ -126,9 +122,9 @@ Result<DatasetDescription> describe_dataset(const std::string& path, bool verify
   std::string split = manifest.validation_rule;
   if (manifest.validation_fraction > 0) split += fmt::format(", {} of it", manifest.validation_fraction);
   description.text += row("split", fmt::format("{}, seed {}", split, manifest.seed));
-  description.text +=
-      row("text", fmt::format("{}, {} skipped", counted(manifest.source_files, "file", "files"),
-                              counted(manifest.skipped_lines, "line", "lines")));
+  description.text += row("text", fmt::format("{}, {} skipped", counted(manifest.source_files, "file"),
+                                              counted(manifest.skipped_lines, "line")));
+  for (const std::string& sentence : manifest.warnings) description.text += row("warning", sentence);
   Json json = Json::parse(to_json(manifest));
   if (verify) {
     INGOT_TRY_VOID(verify_split(dataset.train(), manifest.train, &description.damaged));
@@ -141,7 +137,7 @@ Result<DatasetDescription> describe_dataset(const std::string& path, bool verify
 }
 
 Result<void> print_documents(const Dataset& dataset, const Tokenizer& tokenizer, const CatOptions& options,
-                             const std::function<void(std::string_view)>& sink) {
+                             const std::function<Result<void>(std::string_view)>& sink) {
   if (options.split != "train" && options.split != "validation") {
     return invalid(fmt::format("There is no part {}; the parts are train and validation", options.split));
   }
@@ -161,11 +157,12 @@ Result<void> print_documents(const Dataset& dataset, const Tokenizer& tokenizer,
     while (at < end) {
       ids.resize(static_cast<size_t>(std::min(kPartTokens, end - at)));
       INGOT_TRY_VOID(stream.read(at, ids));
-      sink(options.ids ? fmt::format("{}{}", fmt::join(ids, " "), at + kPartTokens < end ? " " : "")
-                       : tokenizer.decode(ids));
+      INGOT_TRY_VOID(sink(options.ids
+                              ? fmt::format("{}{}", fmt::join(ids, " "), at + kPartTokens < end ? " " : "")
+                              : tokenizer.decode(ids)));
       at += static_cast<int64_t>(ids.size());
     }
-    sink("\n");
+    INGOT_TRY_VOID(sink("\n"));
   }
   return {};
 }

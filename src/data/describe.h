@@ -31,8 +31,9 @@ struct CatOptions {
   bool ids = false;        // ids in decimal instead of text
 };
 
-// Decodes documents one after the other into `sink`. Fails when the split has no such document.
+// Decodes documents one after the other into `sink`. Fails when the split has no such document, or as `sink`
+// does.
 Result<void> print_documents(const Dataset& dataset, const Tokenizer& tokenizer, const CatOptions& options,
-                             const std::function<void(std::string_view)>& sink);
+                             const std::function<Result<void>(std::string_view)>& sink);
 
 }  // namespace ingot::data

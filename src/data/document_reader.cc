@@ -265,9 +265,9 @@ Result<void> DocumentReader::State::finish_json() const {
   }
   return invalid(
       fmt::format("{}: none of its {} lines has the field {} with text; the fields there are {}. Name the "
-                  "right one: --text-field {}",
+                  "right one: {}{}",
                   name, format_integer(tally.lines), options.text_field, fmt::join(tally.fields, ", "),
-                  tally.fields.front()));
+                  options.text_field_option, tally.fields.front()));
 }
 
 DocumentReader::DocumentReader(std::vector<SourceFile> sources, ReaderOptions options)

@@ -15,8 +15,9 @@
 namespace ingot::data {
 
 struct ReaderOptions {
-  std::string text_field = "text";            // JSON field that holds the text
-  int64_t piece_bytes = int64_t{1} << 20;     // wanted; a piece grows while there is no place to cut
+  std::string text_field = "text";                  // JSON field that holds the text
+  std::string text_field_option = "--text-field ";  // what a message puts before the right name
+  int64_t piece_bytes = int64_t{1} << 20;           // wanted; a piece grows while there is no place to cut
   int64_t max_line_bytes = int64_t{1} << 31;  // of JSON; a longer line is an error, not a skipped document
 };
 

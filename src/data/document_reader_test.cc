@@ -211,7 +211,11 @@ TEST(DocumentReader, NoLineWithTheFieldNamesThoseThatAreThere) {
   const std::string error = read_all({path}).error;
   EXPECT_NE(error.find("none of its 2 lines has the field text"), std::string::npos) << error;
   EXPECT_NE(error.find("author, content"), std::string::npos) << error;
+  EXPECT_NE(error.find("the right one: --text-field author"), std::string::npos) << error;
   ReaderOptions options;
+  options.text_field_option = "--set data.text_field=";
+  const std::string other = read_all({path}, options).error;
+  EXPECT_NE(other.find("the right one: --set data.text_field=author"), std::string::npos) << other;
   options.text_field = "content";
   EXPECT_EQ(read_all({path}, options).documents, (std::vector<std::string>{"y", "z"}));
   const std::string no_json = read_all({folder.write("d.jsonl", "just\nwords\n")}).error;

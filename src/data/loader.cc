@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "base/clock.h"
-#include "base/units.h"
+#include "base/counted.h"
 
 namespace ingot::data {
 namespace {
@@ -129,9 +129,9 @@ Result<std::unique_ptr<Loader>> Loader::start(const TokenStream& stream, Sampler
   const int64_t seq_len = first.front().seq_len;
   if (stream.samples(seq_len) < 1) {
     return invalid(
-        fmt::format("The data has {} tokens; one sample of data.seq_len = {} needs {}. Give more text, or a "
+        fmt::format("The data has {}; one sample of data.seq_len = {} needs {}. Give more text, or a "
                     "shorter data.seq_len",
-                    format_integer(stream.tokens()), seq_len, format_integer(seq_len + 1)));
+                    counted(stream.tokens(), "token"), seq_len, format_integer(seq_len + 1)));
   }
   auto loader = std::unique_ptr<Loader>(new Loader);
   loader->state_ = std::make_unique<State>(stream, order, seq_len, options);

@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kMaxTrainingText = int64_t{256} << 20;
 constexpr int64_t kTextPerStoredByte =
     3;  // of compressed text, a guess that only the vocabulary's size rests on
-constexpr std::string_view kCacheVersion = "ingot data cache 1";
+constexpr std::string_view kCacheVersion = "ingot data cache 2";
 
 bool is_compressed(const std::string& path) {
   return path.ends_with(".gz") || path.ends_with(".dz") || path.ends_with(".zst");
@@ -67,6 +67,7 @@ struct RawText {
 ReaderOptions reader_options(const PrepareOptions& options) {
   ReaderOptions reading;
   reading.text_field = options.text_field;
+  reading.text_field_option = options.text_field_option;
   return reading;
 }
 
@@ -193,14 +194,14 @@ Result<PreparedData> prepare_text(const PrepareOptions& options, const RawText& 
   build.validation_fraction = options.validation_fraction;
   build.format = options.format;
   build.text_field = options.text_field;
+  build.text_field_option = options.text_field_option;
   build.seed = options.seed;
   build.bos = options.bos;
   build.threads = options.threads;
   build.tokenizer_name = tokenizer->name();
   build.out = folder;
   build.replace = true;
-  INGOT_TRY(BuildReport report, build_dataset(*tokenizer, build, progress));
-  for (std::string& warning : report.warnings) prepared.notes.push_back(std::move(warning));
+  INGOT_TRY_VOID(build_dataset(*tokenizer, build, progress));
   INGOT_TRY(prepared.dataset, Dataset::open(folder));
   prepared.tokenizer = std::move(tokenizer);
   prepared.built = true;
@@ -233,6 +234,7 @@ Result<void> add_validation(const PrepareOptions& options, const BuildProgressCa
   own.tokenizer = prepared->dataset.tokenizer_path();
   INGOT_TRY(PreparedData other, prepare_data(own, progress));
   for (std::string& note : other.notes) prepared->notes.push_back(std::move(note));
+  for (std::string& warning : other.warnings) prepared->warnings.push_back(std::move(warning));
   prepared->dataset.set_validation(std::move(other.dataset).take_train());
   return {};
 }
@@ -266,12 +268,15 @@ Result<PreparedData> prepare_data(const PrepareOptions& options, const BuildProg
     if (!options.validation.empty()) {
       INGOT_TRY(text.validation, find_source_files(options.validation, options.format));
     }
-    return prepare_text(options, text, progress);
+    INGOT_TRY(PreparedData prepared, prepare_text(options, text, progress));
+    prepared.warnings = prepared.dataset.manifest().warnings;
+    return prepared;
   }
   if (options.train.size() > 1) {
     return invalid("data.train names a folder of built data and more; give one such folder, or text only");
   }
   INGOT_TRY(PreparedData prepared, open_folder(options, options.train.front()));
+  prepared.warnings = prepared.dataset.manifest().warnings;
   if (!options.validation.empty()) INGOT_TRY_VOID(add_validation(options, progress, &prepared));
   return prepared;
 }

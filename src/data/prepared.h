@@ -24,6 +24,7 @@ struct PrepareOptions {
   std::string cache_folder;            // built folders go below it, by key
   TextFormat format = TextFormat::kAuto;
   std::string text_field = "text";
+  std::string text_field_option = "--text-field ";  // what a message puts before the right name
   uint64_t seed = 0;
   bool bos = false;
   int threads = 0;
@@ -33,7 +34,8 @@ struct PreparedData {
   Dataset dataset;
   std::unique_ptr<Tokenizer> tokenizer;
   bool built = false;              // false: found in the cache, or given as a folder
-  std::vector<std::string> notes;  // sentences for the console: how the tokenizer was made, what was skipped
+  std::vector<std::string> notes;  // sentences for the console: how the tokenizer was made, a build repeated
+  std::vector<std::string> warnings;  // of the build, now or earlier: lines skipped, bytes that are no text
   PreparedData();
   PreparedData(PreparedData&&) noexcept;
   PreparedData& operator=(PreparedData&&) noexcept;

@@ -58,6 +58,8 @@ std::optional<int64_t> global_batch_samples(const RunSpec& spec);
 
 // One sentence for each value that this version can read but not do. Empty: all can be done.
 std::vector<std::string> not_yet(const RunSpec& spec);
+// What to write for a key of which this version cannot do every value ("use 1"); empty where it can.
+std::string_view not_yet_instead(std::string_view key);
 
 // TOML with a comment for each key, unset ones commented out. parse_spec(dump_spec(s)) is s.
 std::string dump_spec(const RunSpec& spec);

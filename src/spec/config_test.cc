@@ -5,7 +5,9 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <random>
+#include <sstream>
 
 #include "base/file.h"
 #include "spec/fields.h"
@@ -236,6 +238,28 @@ TEST(Config, LayoutAgainstTheWorld) {
       "                                          = 15; nearest that are: 15, 30\n"
       "1 mistake, nothing was started");
   EXPECT_FALSE(check_layout(load({"parallel.ep=3"}), 4));
+}
+
+TEST(Config, ADumpFitsAScreenAndMarksWhatIsNotYet) {
+  std::istringstream dump(dump_spec(RunSpec{}));
+  std::string line, key, block;
+  std::map<std::string, std::string> comments;
+  while (std::getline(dump, line)) {
+    EXPECT_LE(line.size(), 100U) << line;
+    if (line.starts_with("[")) block = line.substr(1, line.size() - 2);
+    const size_t equals = line.substr(0, 35).find(" =");
+    if (equals != std::string::npos) key = line.substr(line.starts_with("# ") ? 2 : 0, equals);
+    while (key.ends_with(' ') || key.ends_with('=')) key.pop_back();
+    if (line.size() > 37) comments[block + "." + key] += line.substr(36);
+  }
+  int marked = 0;
+  for (const auto& [name, comment] : comments) {
+    const std::string instead(not_yet_instead(name));
+    marked += instead.empty() ? 0 : 1;
+    EXPECT_EQ(comment.find("this version") != std::string::npos, !instead.empty()) << name << comment;
+  }
+  EXPECT_GT(marked, 0);
+  EXPECT_EQ(not_yet_instead("train.train_steps"), "");
 }
 
 TEST(Config, NearestDivisors) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/wrap.h"
 #include "spec/config.h"
 #include "spec/fields.h"
 #include "spec/names.h"
@@ -30,6 +31,18 @@ std::string comment_of(const BoundField& field) {
   if (field.is_optional && !field.info.unset.empty()) {
     text += fmt::format("; {}: {}", field.info.word.empty() ? "not set" : field.info.word, field.info.unset);
   }
+  if (const std::string_view instead = not_yet_instead(field.key()); !instead.empty())
+    text += fmt::format("; not all of it in this version: {}", instead);
+  return text;
+}
+
+// A comment that begins in a column of its own; further lines begin there too.
+std::string folded_comment(const std::string& comment) {
+  constexpr size_t kColumn = 35, kScreen = 100;
+  std::string text = wrapped(comment, kScreen, kColumn + 2);
+  const std::string margin = "\n" + std::string(kColumn + 2, ' ');
+  for (size_t at = 0; (at = text.find(margin, at)) != std::string::npos; ++at)
+    text.replace(at + 1 + kColumn, 2, "# ");
   return text;
 }
 
@@ -47,7 +60,7 @@ std::string dump_spec(const RunSpec& given) {
     const std::string value = field.write();
     const std::string line =
         value.empty() ? fmt::format("# {} =", field.info.key) : fmt::format("{} = {}", field.info.key, value);
-    text += fmt::format("{:<34} # {}\n", line, comment_of(field));
+    text += fmt::format("{:<34} # {}\n", line, folded_comment(comment_of(field)));
   }
   return text;
 }

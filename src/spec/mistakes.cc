@@ -2,36 +2,14 @@
 
 #include <algorithm>
 
+#include "base/wrap.h"
 #include "spec/config.h"
 
 namespace ingot::spec {
 namespace {
 
-// Columns on a terminal: bytes that do not continue a UTF-8 character.
-size_t columns(const std::string& text) {
-  return static_cast<size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
-}
-
 std::string padded(const std::string& text, size_t width) {
   return text + std::string(width - std::min(width, columns(text)), ' ');
-}
-
-// Cut at spaces to `width` columns, every line after the first behind `indent` spaces.
-std::string folded(const std::string& text, size_t width, size_t indent) {
-  std::string out, line;
-  size_t begin = 0;
-  while (begin < text.size()) {
-    const size_t end = std::min(text.find(' ', begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
-    if (!line.empty() && columns(line) + 1 + columns(word) > width) {
-      out += line + "\n" + std::string(indent, ' ');
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-    begin = end + 1;
-  }
-  return out + line;
 }
 
 }  // namespace
@@ -55,7 +33,7 @@ std::string render_mistakes(const std::vector<Mistake>& mistakes) {
       text.erase(text.find_last_not_of(' ') + 1);
       text += "\n" + std::string(column, ' ');
     }
-    text += folded(one.text, kScreen - column, column) + "\n";
+    text += wrapped(one.text, kScreen, column) + "\n";
   }
   return text +
          fmt::format("{} mistake{}, nothing was started", mistakes.size(), mistakes.size() == 1 ? "" : "s");

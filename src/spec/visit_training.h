@@ -43,7 +43,7 @@ void visit(TrainSpec& b, V&& v) {
                          .help = "stop after so many steps",
                          .also = "train_iters max_steps max_iters num_iterations num_train_steps steps",
                          .unit = Unit::kCount,
-                         .min = 0,
+                         .min = 1,
                          .unset = "no limit"});
   v(b.train_tokens, Field{.key = "train_tokens",
                           .help = "stop after so many tokens",
@@ -54,7 +54,7 @@ void visit(TrainSpec& b, V&& v) {
   v(b.max_time, Field{.key = "max_time",
                       .help = "stop after this time, s",
                       .unit = Unit::kSeconds,
-                      .min = 0,
+                      .min = 1,
                       .unset = "no limit"});
   v(b.max_cost,
     Field{.key = "max_cost", .help = "stop after this much money", .min = 0, .unset = "no limit"});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/counted.h"
 #include "data/batch.h"
 #include "graph/ops.h"
 #include "train/batch_views.h"
@@ -22,8 +23,8 @@ Result<Evaluation> evaluate_stream(const EvaluationInputs& inputs, const data::T
   if (max_tokens >= 0) samples = std::min(samples, std::max<int64_t>(1, max_tokens / seq_len));
   if (samples <= 0)
     return invalid(
-        fmt::format("the evaluation data has {} tokens, fewer than data.seq_len = {} + 1; give more of it",
-                    stream.tokens(), seq_len));
+        fmt::format("the evaluation data has {}, fewer than data.seq_len = {} + 1; give more of it",
+                    counted(stream.tokens(), "token"), seq_len));
   const int replicas = inputs.mesh.group_size(graph::kDpMask);
   const data::Sampler order = data::Sampler::sequential(stream.samples(seq_len));
   double loss = 0, tokens = 0;

@@ -12,7 +12,9 @@ namespace {
 
 constexpr double kRateWindowSeconds = 5;  // a live rate that follows changes and does not jitter
 constexpr double kPeakIntervalSeconds = 20;
-constexpr double kFirstPeakSeconds = 2;  // a run shorter than this needs no MFU
+constexpr double kFirstPeakSeconds = 2;
+constexpr double kShortRunSeconds =
+    30;  // the first sample of the peak takes a second or more: not from these
 // Until an evaluation was timed: its forward pass takes a third of a step's time for as many tokens.
 constexpr double kForwardShare = 1.0 / 3;
 
@@ -115,6 +117,8 @@ void Loop::sample_peak() {
   if (!in_.peak_flops) return;
   const int64_t now = monotonic_ns();
   if (seconds_between(began_ns_, now) < kFirstPeakSeconds) return;
+  const double run_seconds = rate_.seconds_per_step() * static_cast<double>(run_.train_steps);
+  if (std::min(run_seconds, run_.spec.train.max_time.value_or(run_seconds)) < kShortRunSeconds) return;
   if (peak_at_ns_ > 0 && seconds_between(peak_at_ns_, now) < kPeakIntervalSeconds) return;
   peak_ = in_.peak_flops();
   peak_at_ns_ = monotonic_ns();

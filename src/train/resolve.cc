@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "base/units.h"
+#include "base/counted.h"
 #include "cost/flops.h"
 
 namespace ingot::train {
@@ -173,8 +173,8 @@ void set_steps(Resolution& resolution, int64_t steps) {
   run.spec.schedule.min_lr = run.schedule.floor;
 
   const auto tokens = static_cast<double>(run.train_steps * run.tokens_per_step());
-  std::string text = fmt::format("{} steps of {} tokens, {:.1f} epochs", format_integer(run.train_steps),
-                                 format_integer(run.tokens_per_step()),
+  std::string text = fmt::format("{} of {}, {:.1f} epochs", counted(run.train_steps, "step"),
+                                 counted(run.tokens_per_step(), "token"),
                                  tokens / static_cast<double>(resolution.data.train_tokens));
   if (resolution.budget_is_data)
     text += "; more repeats would teach nothing (for more: --set train.train_steps=N)";
@@ -195,9 +195,9 @@ Result<void> check_facts(const ResolvedRun& run, const DataFacts& data) {
                     run.spec.model.vocab_size, data.vocab_size, data.vocab_size));
   if (data.train_tokens <= run.seq_len())
     add(fmt::format(
-        "data.train   has {} tokens; one sample needs data.seq_len + 1 = {}; give more text or set a smaller "
+        "data.train   has {}; one sample needs data.seq_len + 1 = {}; give more text or set a smaller "
         "data.seq_len",
-        data.train_tokens, run.seq_len() + 1));
+        counted(data.train_tokens, "token"), run.seq_len() + 1));
   if (auto fits = run.batch.validate(); !fits) {
     add(fits.error().message);
   } else if (run.batch.micro_batches() > kMostMicroBatches) {
