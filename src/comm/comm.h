@@ -54,7 +54,8 @@ class Communicator {
   // may be `in`.
   virtual Result<void> all_reduce(const TensorView& in, const TensorView& out,
                                   const CallOptions& options) = 0;
-  // Member i gets part i along `dim` of the sum. `out` may not overlap `in`.
+  // Member i gets part i along `dim` of the sum. Of `in` and `out` only a member's own part may overlap, and
+  // exactly.
   virtual Result<void> reduce_scatter(const TensorView& in, const TensorView& out, int dim,
                                       const CallOptions& options) = 0;
   // Parts in index order along `dim`. Of `in` and `out` only a member's own part may overlap, and exactly.

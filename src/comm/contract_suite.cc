@@ -141,6 +141,26 @@ TEST_P(TransportContract, GatherAndScatterCutAnyDimension) {
   });
 }
 
+TEST_P(TransportContract, ScattersAndGathersInPlace) {
+  for (const int part : {5, 40'000}) {
+    constexpr int kRanks = 4;
+    run(kRanks, [&](Transport& transport) {
+      auto group = make_group(transport, mesh_of(1, kRanks), graph::kDpMask);
+      const auto count = static_cast<size_t>(part);
+      std::vector<double> data(count * kRanks);
+      for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<double>(i) * (1 + transport.rank());
+      const size_t first = count * static_cast<size_t>(group->index());
+      const TensorView whole = view(data, DType::kF64, {part * kRanks});
+      const TensorView own{data.data() + first, DType::kF64, {part}};
+      ASSERT_TRUE(group->reduce_scatter(whole, own, 0, {}));
+      for (size_t i = 0; i < count; ++i)
+        ASSERT_EQ(data[first + i], static_cast<double>(10 * (first + i))) << i;
+      ASSERT_TRUE(group->all_gather(own, whole, 0, {}));
+      for (size_t i = 0; i < data.size(); ++i) ASSERT_EQ(data[i], static_cast<double>(10 * i)) << i;
+    });
+  }
+}
+
 TEST_P(TransportContract, BroadcastSendAndReceive) {
   run(4, [&](Transport& transport) {
     auto group = make_group(transport, mesh_of(4, 1), graph::kWorldMask);

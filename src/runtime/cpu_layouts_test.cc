@@ -16,6 +16,7 @@ struct Layout {
   std::string name;
   int dp = 1, tp = 1;
   int64_t sequence = 8;
+  int zero_stage = 0;
 };
 
 struct CpuCase {
@@ -29,7 +30,10 @@ std::vector<CpuCase> cases() {
   const std::vector<Layout> layouts = {{.name = "tp2", .tp = 2},
                                        {.name = "tp4", .tp = 4},
                                        {.name = "tp2_odd_sequence", .tp = 2, .sequence = 7},
-                                       {.name = "dp2_tp2", .dp = 2, .tp = 2}};
+                                       {.name = "dp2_tp2", .dp = 2, .tp = 2},
+                                       {.name = "dp2_zero1", .dp = 2, .zero_stage = 1},
+                                       {.name = "dp2_zero2", .dp = 2, .zero_stage = 2},
+                                       {.name = "dp2_tp2_zero3", .dp = 2, .tp = 2, .zero_stage = 3}};
   for (const NamedModel& model : family_models()) {
     if (model.name == "gpt2" || model.name == "llama") continue;  // the others have all that they have
     for (const Layout& layout : layouts)
@@ -72,6 +76,7 @@ class CpuLayouts : public ::testing::TestWithParam<CpuCase> {
   static Training laid_out(Training training) {
     training.dp = GetParam().layout.dp;
     training.tp = GetParam().layout.tp;
+    training.zero_stage = GetParam().layout.zero_stage;
     training.micro_batches = {2};
     training.lazy = true;
     return training;

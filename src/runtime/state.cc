@@ -54,7 +54,7 @@ std::vector<State::Entry> State::entries(const graph::Program& program, int rank
         const graph::Parameter& parameter = parameters[static_cast<size_t>(bucket.parameters[i])];
         const graph::Stretch held = graph::held_stretch(bucket, i, parameter, kind, program.layout, rank);
         if (held.count == 0) continue;
-        const bool cut = graph::cut_by_zero(kind, program.layout.zero_stage);
+        const bool cut = bucket.shard_axes != 0 && graph::cut_by_zero(kind, program.layout.zero_stage);
         const int64_t begin =
             cut ? bucket.shard_elements * program.layout.mesh.index(rank, bucket.shard_axes) : 0;
         std::byte* at =

@@ -232,6 +232,7 @@ graph::Program compile_or_fail(const Training& training, int micro_batches, grap
   graph::CompileOptions options;
   options.layout.mesh = mesh_of(training);
   options.layout.zero_stage = training.zero_stage;
+  options.layout.bucket_bytes = training.bucket_bytes;
   if (training.micro_batches.size() > 1) options.layout.replica_micro_batches = training.micro_batches;
   options.layout.context_mode = training.context_mode;
   options.layout.micro_batches = micro_batches;

@@ -25,6 +25,7 @@ struct Training {
   int dp = 1, tp = 1, cp = 1;
   int zero_stage = 0, zero_group = 0;
   graph::ContextMode context_mode = graph::ContextMode::kRing;
+  int64_t bucket_bytes = int64_t{64} << 20;
   int kv_heads = 2;
   std::vector<int> micro_batches = {2};  // per replica; one number for all, or one each
   int steps = 5;

@@ -17,6 +17,12 @@ struct BucketBuffers {
   int parameter = -1, gradient = -1, first_moment = -1, second_moment = -1;
 };
 
+// Where a parameter lies: bucket, and elements from its start.
+struct BucketPlace {
+  int bucket = -1;
+  int64_t offset = 0;
+};
+
 struct Draft {
   CompileOptions options;
   int stage = 0;
@@ -25,6 +31,7 @@ struct Draft {
   std::vector<BufferPlan> buffers;
   std::vector<Bucket> buckets;
   std::vector<BucketBuffers> bucket_buffers;
+  std::vector<BucketPlace> places;         // by parameter
   int sums = -1, scalars = -1, step = -1;  // indexes of the control blocks' buffers
   std::vector<Segment> segments;
   std::vector<Invocation> timeline;
@@ -38,7 +45,23 @@ struct Draft {
   Graph& finish_graph() { return chunks[static_cast<size_t>(finish)]; }
   int find_buffer(const std::string& name) const;  // -1 when absent
   int add_buffer(BufferPlan buffer);               // the index of the one of that name, made when absent
+
+  // True where a rank keeps a part only of the bucket's buffer of `kind` (graph/ownership.h).
+  bool cuts(const Bucket& bucket, std::string_view kind) const;
+  // A value that is all of a buffer.
+  Value persistent(int buffer, Role role = Role::kState) const;
+  // A value that is what this rank owns of one of the bucket's buffers: its shard, of all that it holds or in
+  // the whole; or the whole where ZeRO shares nothing out.
+  Value shard(const Bucket& bucket, int buffer) const;
+  // A node on the data stream, without operands.
+  Node collective(Op op, AxisMask group, Phase phase, int layer) const;
 };
+
+// Appends a value by the very name that it has, which others may have: all views of a parameter, of an
+// accumulator or of a buffer are read as one thing.
+ValueId add_by_name(Graph& graph, Value value);
+
+AxisMask axes_in_use(const Mesh& mesh);  // those of more than one rank
 
 // The value at the end of a chain of views, and how many bytes into it `value` begins.
 struct Root {
@@ -63,8 +86,14 @@ void recompute(Graph& graph, Recompute mode);
 void split_weights(Graph& graph);
 // Rewrites coarse nodes for the mesh. Errors: context parallelism, which comes with the distributed part.
 Result<void> lower(Graph& graph, const CompileOptions& options);
-// Buckets, buffers, reductions, hoisting. Errors: ZeRO stages that come with the distributed part.
+// The next three, and copies of parameters to begin. Errors: a ZeRO stage that cannot do with the layout.
 Result<void> shard_data(Draft& draft);
+// Buckets, buffers, and the place in them of every value that outlives a step.
+void make_buckets(Draft& draft);
+// Gathers of parameters of which a rank keeps a shard.
+void gather_parameters(Draft& draft);
+// Sums of gradients: in the chunks, and in `finish` those that several chunks write.
+void reduce_gradients(Draft& draft, Graph& finish);
 // The nodes of finish.
 void add_optimizer(Draft& draft);
 // Replaces patterns by what the targets offer, weights by packed copies; drops derived buffers that nobody

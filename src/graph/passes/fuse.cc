@@ -157,33 +157,45 @@ class Packing {
     for (int chunk = 0; chunk < draft_.finish; ++chunk) {
       packed_.clear();
       Graph& graph = draft_.chunks[static_cast<size_t>(chunk)];
-      for (size_t k = 0; k < graph.nodes.size(); ++k) pack_operands(graph, k);
+      producer_ = producers(graph);
+      std::vector<Node> nodes = std::move(graph.nodes);
+      originals_ = nodes;
+      graph.nodes.clear();
+      graph.nodes.reserve(nodes.size());
+      for (Node& node : nodes) {
+        pack_operands(graph, node);
+        graph.nodes.push_back(std::move(node));
+      }
     }
   }
 
  private:
-  void pack_operands(Graph& graph, size_t k) {
-    const Op op = graph.nodes[k].op;
+  void pack_operands(Graph& graph, Node& node) {
+    const Op op = node.op;
     if (op != Op::kLinear && op != Op::kLinearDx && op != Op::kHeadLoss && op != Op::kHeadStats) return;
     const WeightLayouts layouts =
-        target_.weight_layouts(op, draft_.options.precision, graph.nodes[k].attributes.with_gradient);
-    const ValueId weight = graph.nodes[k].inputs[1];
-    if (!layouts.first.empty()) graph.nodes[k].inputs[1] = packed(graph, weight, layouts.first);
-    if (!layouts.second.empty()) {
-      const ValueId second = packed(graph, weight, layouts.second);
-      graph.nodes[k].inputs.push_back(second);
-    }
+        target_.weight_layouts(op, draft_.options.precision, node.attributes.with_gradient);
+    const ValueId weight = node.inputs[1];
+    if (!layouts.first.empty()) node.inputs[1] = packed(graph, node, weight, layouts.first);
+    if (!layouts.second.empty()) node.inputs.push_back(packed(graph, node, weight, layouts.second));
   }
 
-  ValueId packed(Graph& graph, ValueId weight, std::string_view layout) {
+  // What a pack that casts reads: the parameter itself, in its bucket or gathered for this reader.
+  ValueId master(Graph& graph, ValueId weight) const {
+    if (graph.value(weight).buffer >= 0) return graph.parameter_value(graph.value(weight).parameter);
+    const auto v = static_cast<size_t>(weight);
+    const int by = v < producer_.size() ? producer_[v] : -1;
+    return by < 0 ? weight : master(graph, originals_[static_cast<size_t>(by)].inputs[0]);
+  }
+
+  ValueId packed(Graph& graph, const Node& reader, ValueId weight, std::string_view layout) {
     const int parameter = graph.value(weight).parameter;
-    INGOT_CHECK(graph.value(weight).buffer >= 0 && parameter >= 0, "{} is not a resident parameter",
-                graph.value(weight).name);
-    const auto [found, added] = packed_.emplace(std::pair(parameter, std::string(layout)), kNoValue);
+    INGOT_CHECK(parameter >= 0, "{} is no parameter", graph.value(weight).name);
+    const ValueId source = target_.casts_in_pack ? master(graph, weight) : weight;
+    const auto [found, added] = packed_.emplace(std::pair(source, std::string(layout)), kNoValue);
     if (!added) return found->second;
     const PackedLayout* row = find_packed(target_, layout);
     INGOT_CHECK(row != nullptr, "target {} has no packed layout {}", target_.name, layout);
-    const ValueId source = target_.casts_in_pack ? graph.parameter_value(parameter) : weight;
     const Value from = graph.value(source);
     Value value;
     const std::string& name = graph.parameters[static_cast<size_t>(parameter)].name;
@@ -195,6 +207,15 @@ class Packing {
     value.parameter = parameter;
     value.places = from.places;
     value.space = target_.space;
+    if (from.buffer < 0) {
+      Node pack = pack_node(reader.layer, layout);
+      pack.phase = reader.phase;
+      pack.inputs = {source};
+      pack.outputs = {graph.add_value(std::move(value))};
+      found->second = pack.outputs[0];
+      graph.nodes.push_back(std::move(pack));
+      return found->second;
+    }
     BufferPlan buffer;
     buffer.name = value.name;
     buffer.space = Space::kDerived;
@@ -202,29 +223,50 @@ class Packing {
     buffer.elements = value.stored.elements();
     buffer.memory = target_.space;
     value.buffer = draft_.add_buffer(std::move(buffer));
-    add_pack_node(from, value, layout);
+    Graph& finish = draft_.finish_graph();
+    Node pack = pack_node(finish.parameters[static_cast<size_t>(parameter)].layer, layout);
+    pack.inputs = {finish.add_value(from)};
+    pack.outputs = {finish.add_value(value)};
+    finish.nodes.push_back(std::move(pack));
     return found->second = graph.add_value(std::move(value));
   }
 
-  void add_pack_node(const Value& from, const Value& to, std::string_view layout) {
-    Graph& finish = draft_.finish_graph();
+  static Node pack_node(int layer, std::string_view layout) {
     Node node;
     node.op = Op::kPack;
     node.phase = Phase::kBegin;
-    node.layer = finish.parameters[static_cast<size_t>(to.parameter)].layer;
-    node.inputs = {finish.add_value(from)};
-    node.outputs = {finish.add_value(to)};
+    node.layer = layer;
     node.attributes.layout = layout;
-    finish.nodes.push_back(std::move(node));
+    return node;
   }
 
   Draft& draft_;
   const Target& target_;
-  std::map<std::pair<int, std::string>, ValueId> packed_;
+  std::vector<int> producer_;  // of values in originals_, the chunk's nodes as they came
+  std::vector<Node> originals_;
+  std::map<std::pair<ValueId, std::string>, ValueId> packed_;  // by source and layout
 };
+
+// Copies of gathered parameters that packing made superfluous.
+void drop_unread_casts(Graph& graph) {
+  std::vector<bool> read(graph.values.size(), false);
+  std::vector<Node> kept;
+  for (size_t k = graph.nodes.size(); k-- > 0;) {
+    Node& node = graph.nodes[k];
+    const bool unread = node.op == Op::kCast && !read[static_cast<size_t>(node.outputs[0])] &&
+                        graph.value(node.outputs[0]).role == Role::kParameter;
+    if (unread) continue;
+    for (const ValueId id : node.inputs) read[static_cast<size_t>(id)] = true;
+    kept.push_back(std::move(node));
+  }
+  std::ranges::reverse(kept);
+  graph.nodes = std::move(kept);
+}
 
 // A copy that packing made superfluous is neither made nor held.
 void drop_unread_copies(Draft& draft) {
+  for (int chunk = 0; chunk < draft.finish; ++chunk)
+    drop_unread_casts(draft.chunks[static_cast<size_t>(chunk)]);
   std::vector<bool> read(draft.buffers.size(), false);
   for (const Graph& graph : draft.chunks)
     for (const Node& node : graph.nodes)

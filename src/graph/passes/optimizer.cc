@@ -11,9 +11,9 @@ class Optimizer {
 
   void run() {
     const bool trains = draft_.options.purpose == Purpose::kTrain;
-    sums_ = whole(draft_.sums, Role::kState);
-    scalars_ = whole(draft_.scalars, Role::kState);
-    step_ = whole(draft_.step, Role::kData);
+    sums_ = add_by_name(graph_, draft_.persistent(draft_.sums));
+    scalars_ = add_by_name(graph_, draft_.persistent(draft_.scalars));
+    step_ = add_by_name(graph_, draft_.persistent(draft_.step, Role::kData));
     if (trains)
       for (const Bucket& bucket : draft_.buckets) add_norm(bucket);
     const Mesh& mesh = draft_.options.layout.mesh;
@@ -32,8 +32,11 @@ class Optimizer {
     if (draft_.options.update_on_second_target) {
       update_elsewhere();
     } else {
-      for (const Bucket& bucket : draft_.buckets)
-        update(bucket, gradients_[index(bucket)], parameter(bucket), 0);
+      for (const Bucket& bucket : draft_.buckets) {
+        const ValueId updated = parameter(bucket);
+        update(bucket, gradients_[index(bucket)], updated, 0);
+        share(bucket, updated);
+      }
     }
   }
 
@@ -41,17 +44,8 @@ class Optimizer {
   static size_t index(const Bucket& bucket) { return static_cast<size_t>(bucket.id); }
   const BucketBuffers& buffers(const Bucket& bucket) const { return draft_.bucket_buffers[index(bucket)]; }
 
-  ValueId whole(int buffer, Role role) {
-    const BufferPlan& plan = draft_.buffers[static_cast<size_t>(buffer)];
-    Value value;
-    value.name = plan.name;
-    value.logical = value.stored = Shape{plan.elements};
-    value.dtype = plan.dtype;
-    value.role = role;
-    value.buffer = buffer;
-    value.space = plan.memory;
-    return graph_.add_value(std::move(value));
-  }
+  // What this rank updates of one of the bucket's buffers.
+  ValueId own(const Bucket& bucket, int buffer) { return add_by_name(graph_, draft_.shard(bucket, buffer)); }
 
   static Node node(Op op, int layer, std::vector<ValueId> inputs, std::vector<ValueId> outputs) {
     Node result;
@@ -64,17 +58,17 @@ class Optimizer {
   }
 
   void add_norm(const Bucket& bucket) {
-    gradients_.push_back(whole(buffers(bucket).gradient, Role::kState));
+    gradients_.push_back(own(bucket, buffers(bucket).gradient));
     Node squares = node(Op::kSumSquares, bucket.layer, {gradients_.back()}, {sums_});
     squares.attributes.weight = bucket.norm_weight;
     graph_.nodes.push_back(std::move(squares));
   }
 
-  ValueId parameter(const Bucket& bucket) { return whole(buffers(bucket).parameter, Role::kState); }
+  ValueId parameter(const Bucket& bucket) { return own(bucket, buffers(bucket).parameter); }
 
   void update(const Bucket& bucket, ValueId gradient, ValueId parameter, uint8_t target) {
-    const ValueId first = whole(buffers(bucket).first_moment, Role::kState);
-    const ValueId second = whole(buffers(bucket).second_moment, Role::kState);
+    const ValueId first = own(bucket, buffers(bucket).first_moment);
+    const ValueId second = own(bucket, buffers(bucket).second_moment);
     Node adamw = node(Op::kAdamW, bucket.layer, {gradient, scalars_, step_, parameter, first, second},
                       {parameter, first, second});
     const OptimizerOptions& options = draft_.options.optimizer;
@@ -87,6 +81,16 @@ class Optimizer {
     graph_.nodes.push_back(std::move(adamw));
   }
 
+  // Where all ranks hold the whole bucket and each updated its shard: beside the update of the next.
+  void share(const Bucket& bucket, ValueId updated) {
+    if (graph_.value(updated).shard_group == 0) return;
+    Node gather = draft_.collective(Op::kAllGather, bucket.shard_axes, Phase::kFinish, bucket.layer);
+    gather.attributes.dim = 0;
+    gather.inputs = {updated};
+    gather.outputs = {add_by_name(graph_, draft_.persistent(buffers(bucket).parameter))};
+    graph_.nodes.push_back(std::move(gather));
+  }
+
   // A copy of `from` in the other target's staging memory.
   ValueId copy_down(ValueId from, int layer) {
     Value value = graph_.value(from);
@@ -94,6 +98,7 @@ class Optimizer {
     value.role = Role::kActivation;
     value.buffer = -1;
     value.buffer_offset = 0;
+    value.shard_group = 0;
     value.space = draft_.options.targets[1]->space;
     const ValueId staged = graph_.add_value(std::move(value));
     Node copy = node(Op::kCopy, layer, {from}, {staged});
@@ -123,6 +128,7 @@ class Optimizer {
       Node copy = node(Op::kCopy, draft_.buckets[b].layer, {now.parameter}, {now.home});
       copy.stream = Stream::kTransfer;
       graph_.nodes.push_back(std::move(copy));
+      share(draft_.buckets[b], now.home);
     }
   }
 

@@ -113,7 +113,10 @@ class Verification {
   Bytes bytes_of(const Graph& graph, const Operand& operand) const {
     const int area =
         is_buffer(operand.space) ? kSpaceCount + operand.buffer : static_cast<int>(operand.space);
-    return {area, operand.offset, operand.offset + graph.value(operand.value).bytes()};
+    const Value& value = graph.value(operand.value);
+    // Which shard is a rank's own is not known before it is bound: all of them.
+    const int shards = program_.layout.mesh.group_size(value.shard_group);
+    return {area, operand.offset, operand.offset + value.bytes() * shards};
   }
 
   Bytes workspace_of(const Segment& segment, const Instruction& instruction) const {
@@ -180,6 +183,7 @@ class Verification {
         INGOT_TRY_VOID(check_write(segment, instruction, operand));
         const Bytes bytes = bytes_of(graph_of(segment), operand);
         const ValueId root = root_of(graph_of(segment), operand.value).value;
+        INGOT_TRY_VOID(check_addition(segment, instruction, operand, areas));
         written_when[static_cast<size_t>(root)] = node.when;
         if (operand.space == Space::kScratch || operand.space == Space::kStaging)
           areas[bytes.area].write(bytes.begin, bytes.end, root);
@@ -202,6 +206,18 @@ class Verification {
       return wrong(fmt::format("{} reads {}, which is not written in every micro-batch",
                                name(segment, instruction), value));
     return {};
+  }
+
+  // A gradient in scratch is added to: its bytes must hold something by then.
+  Result<void> check_addition(const Segment& segment, const Instruction& instruction, const Operand& output,
+                              std::map<int, Ownership>& areas) const {
+    const Value& value = graph_of(segment).value(output.value);
+    if (value.role != Role::kGradient || output.space != Space::kScratch) return {};
+    const Bytes bytes = bytes_of(graph_of(segment), output);
+    if (areas[bytes.area].owned(bytes.begin, bytes.end, root_of(graph_of(segment), output.value).value))
+      return {};
+    return wrong(fmt::format("{} adds to {}, whose bytes were not zeroed or were overwritten",
+                             name(segment, instruction), value.name));
   }
 
   // Outputs of one instruction may share bytes with each other, its inputs or its workspace only where they
@@ -346,7 +362,8 @@ class Verification {
       for (const Instruction& instruction : segment.instructions) {
         const Node& node = node_of(segment, instruction);
         for (const Operand& output : instruction.outputs) {
-          if (graph_of(segment).value(output.value).role != Role::kGradient) continue;
+          if (graph_of(segment).value(output.value).role != Role::kGradient || !is_buffer(output.space))
+            continue;
           const bool fresh = written.insert({output.buffer, output.offset}).second;
           const bool overwrites = node.zero_first || node.op == Op::kZero;
           if (fresh != overwrites)

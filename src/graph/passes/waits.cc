@@ -27,21 +27,22 @@ struct Touches {
   std::vector<Touch> reads, writes;
 };
 
-Touch touch_of(const Graph& graph, ValueId id) {
+// Which shard is a rank's own is not known before it is bound: all of them.
+Touch touch_of(const Mesh& mesh, const Graph& graph, ValueId id) {
   const Root root = root_of(graph, id);
   const Value& base = graph.value(root.value);
   Touch touch{base.buffer, root.value, 0, 0};
   if (base.buffer >= 0) {
     touch.begin = base.buffer_offset * tensor::size_of(base.dtype) + root.offset;
-    touch.end = touch.begin + graph.value(id).bytes();
+    touch.end = touch.begin + graph.value(id).bytes() * mesh.group_size(graph.value(id).shard_group);
   }
   return touch;
 }
 
-Touches touches_of(const Graph& graph, const Node& node) {
+Touches touches_of(const Mesh& mesh, const Graph& graph, const Node& node) {
   Touches touches;
-  for (const ValueId id : node.inputs) touches.reads.push_back(touch_of(graph, id));
-  for (const ValueId id : node.outputs) touches.writes.push_back(touch_of(graph, id));
+  for (const ValueId id : node.inputs) touches.reads.push_back(touch_of(mesh, graph, id));
+  for (const ValueId id : node.outputs) touches.writes.push_back(touch_of(mesh, graph, id));
   return touches;
 }
 
@@ -58,6 +59,7 @@ bool conflict(const Touches& a, const Touches& b) {
 struct Outstanding {
   int id = 0;
   Stream stream = Stream::kDp;
+  When when = When::kAlways;
   bool persistent =
       false;  // touches persistent buffers only, in the last micro-batch: may outlive its segment
   Touches touches;
@@ -83,10 +85,10 @@ class WaitPlanning {
     for (Instruction& instruction : segment.instructions) {
       const Node& node = graph.nodes[static_cast<size_t>(instruction.node)];
       if (running_.empty() && !is_asynchronous(node)) continue;
-      Touches touches = touches_of(graph, node);
+      Touches touches = touches_of(draft_.options.layout.mesh, graph, node);
       plan_instruction(instruction, node, touches);
       if (!is_asynchronous(node)) continue;
-      Outstanding started{instruction.id, node.stream, false, std::move(touches)};
+      Outstanding started{instruction.id, node.stream, node.when, false, std::move(touches)};
       started.persistent = node.when == When::kLast && only_persistent(started.touches);
       running_.push_back(std::move(started));
     }
@@ -116,10 +118,12 @@ class WaitPlanning {
     for (size_t stream = 0; stream < kStreams; ++stream)
       if (last_wait[stream] >= 0)
         instruction.waits.push_back(running_[static_cast<size_t>(last_wait[stream])].id);
-    // A stream works in order: what is before the awaited one is done too.
+    // A stream works in order: what is before the awaited one is done too; in every micro-batch only where
+    // this instruction runs in all that the other runs in.
     size_t index = 0;
     std::erase_if(running_, [&](const Outstanding& other) {
-      return static_cast<int>(index++) <= last_wait[static_cast<size_t>(other.stream)];
+      const bool awaited = static_cast<int>(index++) <= last_wait[static_cast<size_t>(other.stream)];
+      return awaited && (node.when == When::kAlways || node.when == other.when);
     });
     std::ranges::sort(instruction.waits);
   }
