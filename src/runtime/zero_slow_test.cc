@@ -13,7 +13,7 @@ using graph::Recompute;
 
 struct Sharing {
   int stage = 1, group = 0;
-  int dp = 2, tp = 1;
+  int dp = 2, tp = 1, cp = 1;
   Recompute recompute = Recompute::kNone;
   std::vector<int> micro_batches = {2};
   int64_t bucket_bytes = int64_t{64} << 20;
@@ -50,6 +50,7 @@ class Zero : public ::testing::TestWithParam<NamedModel> {
       many.micro_batches = sharing.micro_batches;
       many.dp = sharing.dp;
       many.tp = sharing.tp;
+      many.cp = sharing.cp;
       many.zero_stage = sharing.stage;
       many.zero_group = sharing.group;
       many.bucket_bytes = sharing.bucket_bytes;
@@ -60,7 +61,7 @@ class Zero : public ::testing::TestWithParam<NamedModel> {
       const Worst worst = greatest_error(outcome, expected);
       EXPECT_LE(worst.difference, 1e-12)
           << worst.where << (lazy ? " lazy" : " eager") << ", zero " << sharing.stage << ", group "
-          << sharing.group << ", dp " << sharing.dp << " tp " << sharing.tp;
+          << sharing.group << ", dp " << sharing.dp << " tp " << sharing.tp << " cp " << sharing.cp;
     }
   }
 };
@@ -80,6 +81,11 @@ TEST_P(Zero, BesideTensorParallelism) {
 TEST_P(Zero, GroupsBesideTensorParallelism) {
   for (const int stage : {1, 2, 3})
     equals_one_rank({.stage = stage, .group = 2, .dp = 4, .tp = 2, .recompute = Recompute::kSelective});
+}
+// Context parallel ranks join the shard groups.
+TEST_P(Zero, BesideContextParallelism) {
+  for (const int stage : {1, 2, 3}) equals_one_rank({.stage = stage, .group = 1, .cp = 2});
+  equals_one_rank({.stage = 3, .tp = 2, .cp = 2, .recompute = Recompute::kFull});
 }
 TEST_P(Zero, WithSelectiveRecompute) {
   for (const int stage : {2, 3}) equals_one_rank({.stage = stage, .recompute = Recompute::kSelective});
