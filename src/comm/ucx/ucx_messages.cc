@@ -3,20 +3,15 @@
 // which there excludes shared memory; between nodes a peer's end is reported, and what is posted to it or
 // awaited from it fails.
 
-#include <poll.h>
-#include <sys/eventfd.h>
 #include <ucp/api/ucp.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "comm/messages_table.h"
+#include "comm/sleeper.h"
 
 namespace {
 
@@ -40,9 +35,6 @@ struct Peer {
 };
 
 struct Side {
-  ~Side() {
-    if (wake_fd >= 0) close(wake_fd);
-  }
   ucp_context_h context = nullptr;
   ucp_worker_h worker = nullptr;
   ucp_address_t* address = nullptr;
@@ -52,8 +44,8 @@ struct Side {
   std::vector<std::unique_ptr<Request[]>> blocks;
   Request* free = nullptr;
   Request* posted = nullptr;
-  int worker_fd = -1, wake_fd = -1;
-  std::atomic<bool> sleeping = false, woken = false;
+  int worker_fd = -1;
+  ingot::comm::Sleeper sleeper;
   bool closed = false;
 };
 
@@ -168,11 +160,7 @@ const char* start(int32_t, int32_t world, void** out) {
   if (status == UCS_OK) status = ucp_worker_get_efd(side->worker, &side->worker_fd);
   if (status == UCS_OK) status = ucp_worker_get_address(side->worker, &side->address, &side->address_bytes);
   if (status != UCS_OK) return failed("UCX gives no worker", status);
-  side->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (side->wake_fd < 0) {
-    sentence = std::string("no eventfd: ") + std::strerror(errno);
-    return sentence.c_str();
-  }
+  if (!side->sleeper.usable()) return "this process may open no more files";
   side->peers.resize(static_cast<size_t>(world));
   *out = side.release();
   return nullptr;
@@ -232,30 +220,12 @@ int32_t progress(void* handle) {
 
 int32_t arm(void* handle) { return ucp_worker_arm(static_cast<Side*>(handle)->worker) == UCS_OK ? 1 : 0; }
 
-// `sleeping` is raised before `woken` is looked at, and wake() does the reverse: one of the two sees the
-// other.
 void sleep_until(void* handle, int64_t limit_us) {
   Side& side = *static_cast<Side*>(handle);
-  side.sleeping = true;
-  if (!side.woken.exchange(false)) {
-    pollfd waits[2] = {{side.worker_fd, POLLIN, 0}, {side.wake_fd, POLLIN, 0}};
-    const timespec limit = {limit_us / 1'000'000, limit_us % 1'000'000 * 1000};
-    if (ppoll(waits, 2, &limit, nullptr) > 0 && waits[1].revents != 0) {
-      uint64_t count = 0;
-      [[maybe_unused]] const ssize_t drained = read(side.wake_fd, &count, sizeof count);
-      side.woken = false;
-    }
-  }
-  side.sleeping = false;
+  side.sleeper.sleep(limit_us, side.worker_fd);
 }
 
-void wake(void* handle) {
-  Side& side = *static_cast<Side*>(handle);
-  side.woken = true;
-  if (!side.sleeping) return;
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(side.wake_fd, &one, sizeof one);
-}
+void wake(void* handle) { static_cast<Side*>(handle)->sleeper.wake(); }
 
 // In order: every endpoint is flushed and closed. What does not end by the limit is left as it is.
 const char* close_side(void* handle) {
