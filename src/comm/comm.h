@@ -113,16 +113,25 @@ class Transport {
 // world of 1.
 std::vector<std::unique_ptr<Transport>> make_local_world(int ranks);
 
+struct JoinOptions {
+  std::chrono::milliseconds limit{120000};  // for all ranks to meet
+  ProgressPage* page = nullptr;             // Transport::page(), borrowed
+  uint32_t generation = 0;                  // how often this world was joined before
+};
+
 // Rows: name, one line of help, how a process joins the world as one rank, and why it cannot be had here
-// (empty when it can). `address` is where ranks meet, in the transport's own words.
+// (empty when it can). `address` is where ranks meet: "host:port" on which rank 0 listens, or a path with a
+// '/' in it for ranks of one node; mpi needs none, since mpirun has brought them together.
 struct TransportRow {
   std::string_view name, summary;
-  Result<std::unique_ptr<Transport>> (*join)(int rank, int world, const std::string& address);
+  Result<std::unique_ptr<Transport>> (*join)(int rank, int world, const std::string& address,
+                                             const JoinOptions& options);
   std::string (*unavailable)();
 };
 std::span<const TransportRow> all_transports();
-// Errors: unknown name (all names listed), unavailable (with the reason), what join() reports.
+// Errors: unknown name (all names listed), unavailable (with the reason), what join() reports: ranks that do
+// not come or do not fit are named (kFault).
 Result<std::unique_ptr<Transport>> join_world(std::string_view transport, int rank, int world,
-                                              const std::string& address);
+                                              const std::string& address, const JoinOptions& options = {});
 
 }  // namespace ingot::comm
