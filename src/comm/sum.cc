@@ -1,5 +1,8 @@
 #include "comm/sum.h"
 
+#include <algorithm>
+#include <array>
+
 #include "tensor/half.h"
 
 namespace ingot::comm {
@@ -27,16 +30,28 @@ struct HalfFloat {
   static uint16_t store(float value) { return tensor::f16_of_float(value); }
 };
 
+// Block by block, so that the loops over elements run over vectors and the sums stay in cache.
 template <class Type>
 void sum_as(std::span<const void* const> parts, int64_t first, int64_t count, std::span<void* const> outputs,
             int64_t out_first) {
   using Stored = typename Type::Stored;
-  for (int64_t i = 0; i < count; ++i) {
-    typename Type::Sum sum = Type::load(static_cast<const Stored*>(parts[0])[first + i]);
-    for (size_t part = 1; part < parts.size(); ++part)
-      sum = static_cast<typename Type::Sum>(sum +
-                                            Type::load(static_cast<const Stored*>(parts[part])[first + i]));
-    for (void* output : outputs) static_cast<Stored*>(output)[out_first + i] = Type::store(sum);
+  using Sum = typename Type::Sum;
+  constexpr int64_t kBlock = 512;
+  std::array<Sum, kBlock> sums;
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t size = std::min(kBlock, count - begin);
+    const auto part = [&](size_t which) { return static_cast<const Stored*>(parts[which]) + first + begin; };
+    const Stored* own = part(0);
+    for (int64_t i = 0; i < size; ++i) sums[static_cast<size_t>(i)] = Type::load(own[i]);
+    for (size_t which = 1; which < parts.size(); ++which) {
+      const Stored* other = part(which);
+      for (int64_t i = 0; i < size; ++i)
+        sums[static_cast<size_t>(i)] = static_cast<Sum>(sums[static_cast<size_t>(i)] + Type::load(other[i]));
+    }
+    for (void* output : outputs) {
+      Stored* to = static_cast<Stored*>(output) + out_first + begin;
+      for (int64_t i = 0; i < size; ++i) to[i] = Type::store(sums[static_cast<size_t>(i)]);
+    }
   }
 }
 

@@ -26,13 +26,14 @@ namespace ingot::runtime {
 namespace {
 
 TEST(Allocation, AStepAllocatesNothing) {
-  for (const bool lazy : {false, true}) {
+  for (const Overlap overlap : {Overlap::kEarly, Overlap::kLate, Overlap::kBeside}) {
     Training training;
     training.build = family_models()[3].build;
     training.tp = 2;
     training.dp = 2;
     training.steps = 3;
-    training.lazy = lazy;
+    training.lazy = overlap == Overlap::kLate;
+    training.beside = overlap == Overlap::kBeside;
     training.recompute = graph::Recompute::kSelective;
     int64_t before[4] = {}, in_step[4] = {};
     training.before_step = [&](Executor&, int, int rank) { before[rank] = allocations; };

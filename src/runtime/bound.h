@@ -38,12 +38,27 @@ struct BoundInstruction {
   size_t first = 0, inputs = 0, outputs = 0;  // operands and views: inputs, then outputs
   Action action = Action::kKernel;
   bool asynchronous = false;
-  bool overwrites = false;  // on the first micro-batch
+  bool awaited_at_once = false;  // by the instruction after it: nothing runs beside it
+  bool overwrites = false;       // on the first micro-batch
   backend::Backend::Bound kernel;
   comm::Communicator* group = nullptr;
   int group_index = 0;
   std::span<std::byte> workspace;
   std::string what;  // of a collective, for people
+};
+
+// An instruction that was issued: it runs as a whole; but the messages of a ring_shift may be posted first
+// and waited for later.
+enum class Part : uint8_t { kAll, kPost, kWait };
+inline constexpr size_t kTickets =
+    8;  // of one ring_shift: each operand to the next member, and from the one before
+struct Issued {
+  const BoundInstruction* instruction = nullptr;
+  const graph::Invocation* invocation = nullptr;
+  Bases bases;
+  std::array<comm::Ticket, kTickets> tickets{};
+  bool posted = false;
+  uint64_t number = 0;  // of the job, where its stream's thread runs it
 };
 
 struct BoundSegment {

@@ -1,12 +1,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
+#include <mutex>
 
 #include "base/clock.h"
 #include "runtime/arena_guard.h"
 #include "runtime/bound.h"
+#include "runtime/streams.h"
 #include "tensor/half.h"
 
 namespace ingot::runtime {
@@ -55,10 +58,6 @@ bool all_finite(const TensorView& view) {
 
 }  // namespace
 
-// An instruction runs as a whole; but the messages of a ring_shift may be posted first and waited for later.
-enum class Part : uint8_t { kAll, kPost, kWait };
-constexpr size_t kTickets = 8;  // of one ring_shift: each operand to the next member, and from the one before
-
 struct Executor::Impl {
   class ClosedMemory;
   graph::Program program;
@@ -68,23 +67,22 @@ struct Executor::Impl {
   Memory memory;
   BoundProgram bound;
   Observer observer;
+  std::mutex observing;
   Invocation begin{};    // of the begin segment, which is not in the timeline
   bool updates = false;  // the finish segment changes parameters
 
-  // An asynchronous instruction that was issued and has not run yet (lazy mode), or whose messages are under
-  // way.
-  struct Pending {
-    const BoundInstruction* instruction = nullptr;
-    const Invocation* invocation = nullptr;
-    Bases bases;
-    std::array<comm::Ticket, kTickets> tickets{};
-    bool posted = false;
-  };
-  std::vector<Pending> pending;  // in order of issue
+  // Asynchronous instructions that have not been waited for, in order of issue.
+  std::vector<Issued> pending;
   // For each entry of the timeline and slot class: nobody reads the slot after it.
   std::vector<std::array<bool, graph::kSlotClasses>> frees;
-  int64_t communication_ns = 0;
+  std::atomic<int64_t> communication_ns{0};
+  int64_t exposed_ns = 0;       // of communication, on the thread that runs the step
   NonFinite* search = nullptr;  // where find_non_finite wants its answer
+
+  // Of asynchronous streams that run beside compute; their kernels have a pool of one thread for each. Ended
+  // before all that their jobs use.
+  std::array<std::unique_ptr<ThreadPool>, graph::kStreamCount> stream_pools;
+  std::array<std::unique_ptr<StreamThread>, graph::kStreamCount> streams;
 
   Impl(const graph::Program& p, State& s, comm::Transport& t, const ExecutorOptions& o)
       : program(p), state(s), transport(t), options(o) {}
@@ -97,12 +95,16 @@ struct Executor::Impl {
   void add_requests(int side);
   Result<void> run_segment(const Invocation& invocation, int side, size_t position);
   Result<void> issue(const BoundInstruction& bound, const Invocation& invocation, const Bases& bases);
-  Result<void> execute(Pending& issued, Part part);
-  Result<void> perform(const BoundInstruction& bound, const Invocation& invocation);
-  Result<void> shift(Pending& issued, Part part);
+  Result<void> execute(Issued& issued, Part part, ThreadPool* pool);
+  Result<void> run_here(Issued& issued, Part part);
+  void start_streams();
+  StreamThread* thread_of(const BoundInstruction& bound) const;
+  Result<void> perform(const BoundInstruction& bound, const Invocation& invocation, ThreadPool* pool);
+  Result<void> shift(Issued& issued, Part part);
   comm::CallOptions call_options(const BoundInstruction& bound) const;
   Result<void> finish_pending(const std::vector<int>& ids);
   Result<void> finish_until(size_t last);
+  Result<void> finish_stream(graph::Stream stream);
   Result<void> finish_all();
   Bases bases_of(const Invocation& invocation, int side) const;
   template <class Visit>
@@ -112,8 +114,40 @@ struct Executor::Impl {
   void check_outputs(const BoundInstruction& bound, const Invocation& invocation);
 };
 
+// A thread for each stream that has something to run beside compute. Messages need none: they go on by
+// themselves once they are posted.
+void Executor::Impl::start_streams() {
+  if (options.overlap != Overlap::kBeside || kMemoryCloses) return;
+  std::array<bool, graph::kStreamCount> wanted{}, messages{};
+  for (BoundSegment& segment : bound.segments) {
+    for (size_t i = 0; i < segment.instructions.size(); ++i) {
+      BoundInstruction& own = segment.instructions[i];
+      if (!own.asynchronous) continue;
+      const bool last = i + 1 == segment.instructions.size();
+      const std::vector<int>& next =
+          last ? segment.segment->joins : segment.instructions[i + 1].instruction->waits;
+      own.awaited_at_once = std::ranges::find(next, own.instruction->id) != next.end();
+      const auto stream = static_cast<size_t>(own.node->stream);
+      messages[stream] = messages[stream] || own.action == Action::kRingShift;
+      wanted[stream] = wanted[stream] || !own.awaited_at_once;
+    }
+  }
+  for (size_t stream = 0; stream < graph::kStreamCount; ++stream) {
+    if (!wanted[stream] || messages[stream]) continue;
+    stream_pools[stream] = std::make_unique<ThreadPool>(1);
+    streams[stream] = std::make_unique<StreamThread>(
+        [this, stream](Issued& job) { return execute(job, Part::kAll, stream_pools[stream].get()); });
+  }
+}
+
+// Null where it runs on the thread of the step.
+StreamThread* Executor::Impl::thread_of(const BoundInstruction& instruction) const {
+  return search != nullptr ? nullptr : streams[static_cast<size_t>(instruction.node->stream)].get();
+}
+
 void Executor::Impl::prepare() {
   pending.reserve(64);
+  start_streams();
   begin.segment = program.begin_segment;
   begin.first = begin.last = true;
   begin.slot.fill(-1);
@@ -265,10 +299,18 @@ Result<void> Executor::Impl::run_segment(const Invocation& invocation, int side,
 Result<void> Executor::Impl::issue(const BoundInstruction& instruction, const Invocation& invocation,
                                    const Bases& bases) {
   INGOT_TRY_VOID(finish_pending(instruction.instruction->waits));
-  Pending issued{&instruction, &invocation, bases};
-  const bool messages = instruction.action == Action::kRingShift;
-  if (!instruction.asynchronous || (!options.lazy && !messages)) return execute(issued, Part::kAll);
-  if (messages && !options.lazy) INGOT_TRY_VOID(execute(issued, Part::kPost));
+  Issued issued{&instruction, &invocation, bases};
+  if (!instruction.asynchronous) return run_here(issued, Part::kAll);
+  if (StreamThread* const thread = thread_of(instruction); thread != nullptr) {
+    if (instruction.awaited_at_once) {  // handing it over would gain nothing
+      INGOT_TRY_VOID(finish_stream(instruction.node->stream));
+      return run_here(issued, Part::kAll);
+    }
+    issued.number = thread->issue(issued);
+  } else if (options.overlap != Overlap::kLate) {
+    if (instruction.action != Action::kRingShift) return run_here(issued, Part::kAll);
+    INGOT_TRY_VOID(run_here(issued, Part::kPost));
+  }
   pending.push_back(issued);
   return {};
 }
@@ -278,7 +320,7 @@ Result<void> Executor::Impl::finish_pending(const std::vector<int>& ids) {
   for (const int id : ids) {
     // Several where earlier micro-batches issued it too: up to the last.
     const auto found = std::find_if(pending.rbegin(), pending.rend(),
-                                    [&](const Pending& p) { return p.instruction->instruction->id == id; });
+                                    [&](const Issued& p) { return p.instruction->instruction->id == id; });
     if (found != pending.rend())
       INGOT_TRY_VOID(finish_until(static_cast<size_t>(pending.rend() - found) - 1));
   }
@@ -288,15 +330,28 @@ Result<void> Executor::Impl::finish_pending(const std::vector<int>& ids) {
 Result<void> Executor::Impl::finish_until(size_t last) {
   const graph::Stream stream = pending[last].instruction->node->stream;
   for (auto ahead = std::count_if(pending.begin(), pending.begin() + static_cast<std::ptrdiff_t>(last) + 1,
-                                  [&](const Pending& p) { return p.instruction->node->stream == stream; });
+                                  [&](const Issued& p) { return p.instruction->node->stream == stream; });
        ahead > 0; --ahead) {
     const auto next = std::find_if(pending.begin(), pending.end(),
-                                   [&](const Pending& p) { return p.instruction->node->stream == stream; });
-    Pending now = *next;
+                                   [&](const Issued& p) { return p.instruction->node->stream == stream; });
+    Issued now = *next;
     pending.erase(next);
-    INGOT_TRY_VOID(execute(now, now.posted ? Part::kWait : Part::kAll));
+    if (now.number == 0) {
+      INGOT_TRY_VOID(run_here(now, now.posted ? Part::kWait : Part::kAll));
+      continue;
+    }
+    const int64_t begin_ns = monotonic_ns();
+    INGOT_TRY_VOID(streams[static_cast<size_t>(stream)]->wait(now.number));
+    exposed_ns += monotonic_ns() - begin_ns;
   }
   return {};
+}
+
+Result<void> Executor::Impl::finish_stream(graph::Stream stream) {
+  const auto last = std::find_if(pending.rbegin(), pending.rend(),
+                                 [&](const Issued& p) { return p.instruction->node->stream == stream; });
+  if (last == pending.rend()) return {};
+  return finish_until(static_cast<size_t>(pending.rend() - last) - 1);
 }
 
 Result<void> Executor::Impl::finish_all() {
@@ -304,7 +359,16 @@ Result<void> Executor::Impl::finish_all() {
   return {};
 }
 
-Result<void> Executor::Impl::execute(Pending& issued, Part part) {
+// On the thread that runs the step: what communicates here is exposed.
+Result<void> Executor::Impl::run_here(Issued& issued, Part part) {
+  const bool communicates = issued.instruction->action != Action::kKernel;
+  const int64_t begin_ns = communicates ? monotonic_ns() : 0;
+  INGOT_TRY_VOID(execute(issued, part, options.pool));
+  if (communicates) exposed_ns += monotonic_ns() - begin_ns;
+  return {};
+}
+
+Result<void> Executor::Impl::execute(Issued& issued, Part part, ThreadPool* pool) {
   const BoundInstruction& instruction = *issued.instruction;
   const Invocation& invocation = *issued.invocation;
   const Bases& bases = issued.bases;
@@ -319,21 +383,25 @@ Result<void> Executor::Impl::execute(Pending& issued, Part part) {
   const bool timed = observer || instruction.action != Action::kKernel;
   const int64_t begin_ns = timed ? monotonic_ns() : 0;
   const bool shifts = instruction.action == Action::kRingShift;
-  if (auto result = shifts ? shift(issued, part) : perform(instruction, invocation); !result) {
+  if (auto result = shifts ? shift(issued, part) : perform(instruction, invocation, pool); !result) {
     return std::move(result).take_error().context(
         graph::describe(program, invocation, *instruction.instruction));
   }
   if (timed) {
     const int64_t end_ns = monotonic_ns();
     if (instruction.action != Action::kKernel) communication_ns += end_ns - begin_ns;
-    if (observer && part != Part::kPost) observer(invocation, *instruction.instruction, begin_ns, end_ns);
+    if (observer && part != Part::kPost) {
+      const std::lock_guard lock(observing);
+      observer(invocation, *instruction.instruction, begin_ns, end_ns);
+    }
   }
   if (search != nullptr && part != Part::kPost) check_outputs(instruction, invocation);
   if (kMemoryCloses) visit_operands(instruction, close_memory);
   return {};
 }
 
-Result<void> Executor::Impl::perform(const BoundInstruction& instruction, const Invocation& invocation) {
+Result<void> Executor::Impl::perform(const BoundInstruction& instruction, const Invocation& invocation,
+                                     ThreadPool* pool) {
   const TensorView* views = bound.views.data() + instruction.first;
   const graph::Attributes& attributes = instruction.node->attributes;
   if (instruction.action == Action::kKernel) {
@@ -346,7 +414,7 @@ Result<void> Executor::Impl::perform(const BoundInstruction& instruction, const 
     args.overwrite = instruction.overwrites && invocation.first;
     args.group_index = instruction.group_index;
     args.workspace = instruction.workspace;
-    args.pool = options.pool;
+    args.pool = pool;
     args.seed = options.seed;
     instruction.kernel.kernel(args, instruction.kernel.state);
     return {};
@@ -372,7 +440,7 @@ comm::CallOptions Executor::Impl::call_options(const BoundInstruction& instructi
 }
 
 // Views of the operands were filled by execute().
-Result<void> Executor::Impl::shift(Pending& issued, Part part) {
+Result<void> Executor::Impl::shift(Issued& issued, Part part) {
   const BoundInstruction& instruction = *issued.instruction;
   const TensorView* views = bound.views.data() + instruction.first;
   comm::Communicator& ring = *instruction.group;
@@ -460,11 +528,12 @@ TensorView Executor::step_buffer(const std::string& name) const {
 Result<StepTiming> Executor::run_step(int side) {
   const int64_t begin_ns = monotonic_ns();
   impl_->communication_ns = 0;
+  impl_->exposed_ns = 0;
   const Impl::ClosedMemory closed(*impl_, side);
   INGOT_TRY_VOID(impl_->run_begin());
   INGOT_TRY_VOID(impl_->run_timeline(side, true));
   if (impl_->updates) impl_->state.touch_parameters();
-  return StepTiming{monotonic_ns() - begin_ns, impl_->communication_ns};
+  return StepTiming{monotonic_ns() - begin_ns, impl_->communication_ns, impl_->exposed_ns};
 }
 
 Result<NonFinite> Executor::find_non_finite(int side) {

@@ -54,7 +54,8 @@ class State {
 
 struct StepTiming {
   int64_t step_ns = 0;
-  int64_t communication_ns = 0;
+  int64_t communication_ns = 0;          // all of it, wherever it ran
+  int64_t exposed_communication_ns = 0;  // that compute waited for
 };
 
 struct NonFinite {  // the first instruction that made one
@@ -62,16 +63,21 @@ struct NonFinite {  // the first instruction that made one
   std::string where;  // describe() of it
 };
 
+// When asynchronous instructions run: as early as the plan allows, as late, or beside compute on a thread of
+// their stream. The first two prove plans: where a build closes memory that an instruction may not touch
+// (arena_guard.h), kBeside is kEarly.
+enum class Overlap : uint8_t { kEarly, kLate, kBeside };
+
 struct ExecutorOptions {
   ThreadPool* pool = nullptr;
   uint64_t seed = 0;
-  bool lazy = false;    // asynchronous instructions as late as the plan allows (proof), else as early
+  Overlap overlap = Overlap::kEarly;
   bool poison = false;  // fill scratch, workspaces and freed slots with NaN (dev)
   std::chrono::milliseconds comm_timeout{30000};
 };
 
-// Called after every instruction when set: trace, profile. A lazy one is reported with the invocation that
-// issued it.
+// Called after every instruction when set, by one thread at a time: trace, profile. An asynchronous one is
+// reported with the invocation that issued it, when it has ended.
 using Observer = std::function<void(const graph::Invocation&, const graph::Instruction&, int64_t begin_ns,
                                     int64_t end_ns)>;
 

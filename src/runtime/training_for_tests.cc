@@ -123,7 +123,7 @@ class Rank {
     ExecutorOptions options;
     options.pool = &pool;
     options.seed = 42;
-    options.lazy = training_.lazy;
+    options.overlap = training_.beside ? Overlap::kBeside : training_.lazy ? Overlap::kLate : Overlap::kEarly;
     options.poison = training_.poison;
     options.comm_timeout = std::chrono::seconds(20);
     INGOT_TRY(auto executor, Executor::create(program, state, backends, transport_, options));
@@ -133,7 +133,8 @@ class Rank {
       const int side = step % 2;
       fill_batch(*executor, training_, first_sample(training_, step, replica), side, context);
       if (training_.before_step) training_.before_step(*executor, step, rank);
-      INGOT_TRY([[maybe_unused]] StepTiming timing, executor->run_step(side));
+      INGOT_TRY(const StepTiming timing, executor->run_step(side));
+      if (training_.timed) training_.timed(timing);
       if (training_.after_step) training_.after_step(*executor, state, step, rank);
       const auto* scalars = state.find("control.scalars").as<double>();
       const std::lock_guard lock(mutex);

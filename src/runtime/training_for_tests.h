@@ -38,8 +38,9 @@ struct Training {
   double learning_rate = 0.01;
   double loss_scale = 1;
   bool dynamic_scale = false;
-  bool documents = true;  // cut samples into documents; else each is one
-  bool lazy = false, poison = true;
+  bool documents = true;              // cut samples into documents; else each is one
+  bool lazy = false, beside = false;  // Overlap::kLate, kBeside; else kEarly
+  bool poison = true;
   std::vector<std::string> backends = {"reference"};
   int threads = 1;  // of each rank's pool
   // Spoils the compiled program.
@@ -47,6 +48,7 @@ struct Training {
   // After the batch of (step, rank) is filled, before it runs: to spoil something.
   std::function<void(Executor&, int step, int rank)> before_step;
   std::function<void(Executor&, State&, int step, int rank)> after_step;
+  std::function<void(const StepTiming&)> timed;  // by every rank, after each step
 };
 
 using Parameters = std::map<std::string, std::vector<double>>;  // logical tensors by name

@@ -141,6 +141,7 @@ Result<void> Session::prepare(Rank& rank) {
   options.seed = static_cast<uint64_t>(run_.spec.run.seed);
   options.comm_timeout =
       std::chrono::milliseconds(static_cast<int64_t>(run_.spec.parallel.comm_timeout * 1000));
+  if (team_->world() > 1) options.overlap = runtime::Overlap::kBeside;
 #ifdef INGOT_POISON
   options.poison = true;
 #endif
