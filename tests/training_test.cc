@@ -408,7 +408,7 @@ TEST(Training, DryRunPlansAndStartsNothing) {
 TEST(Training, RanksAsThreadsTrainToo) {
   const Training training;
   ASSERT_EQ(training.run("one").exit_code, 0);
-  const Finished two = training.run("two", {"parallel.dp=2", "parallel.zero_stage=0"});
+  const Finished two = training.run("two", {"parallel.dp=2", "parallel.zero_stage=3"});
   ASSERT_EQ(two.exit_code, 0) << two.err;
   const Finished eval_one = training.run_words({"eval", "one", "--json"});
   const Finished eval_two = training.run_words({"eval", "two", "--json"});

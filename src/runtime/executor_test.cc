@@ -311,6 +311,45 @@ TEST(Executor, ArenaIsWhatThePlanSays) {
   EXPECT_EQ(train(training).error, "");
 }
 
+// What a rank ran, as (segment, micro-batch, instruction), is what the timeline says, and every byte is
+// planned.
+TEST(Executor, WhatIsRunAndHeldUnderZeroIsWhatWasCompiled) {
+  using Run = std::tuple<int, int, int>;
+  for (int stage = 0; stage <= 3; ++stage) {
+    Training training = llama();
+    training.steps = 1;
+    training.dp = 2;
+    training.zero_stage = stage;
+    training.micro_batches = {3};
+    std::array<std::vector<Run>, 2> runs;
+    training.before_step = [&](Executor& executor, int, int rank) {
+      executor.set_observer([&runs, rank](const graph::Invocation& invocation,
+                                          const graph::Instruction& instruction, int64_t, int64_t) {
+        runs[static_cast<size_t>(rank)].emplace_back(invocation.segment, invocation.micro_batch,
+                                                     instruction.id);
+      });
+    };
+    training.after_step = [&](Executor& executor, State& state, int, int rank) {
+      const graph::Program& program = executor.program();
+      std::vector<Run> expected;
+      for (const graph::Invocation& invocation : program.timeline) {
+        const graph::Segment& segment = program.code->segments[static_cast<size_t>(invocation.segment)];
+        const graph::Graph& chunk = program.code->chunks[static_cast<size_t>(segment.chunk)];
+        for (const graph::Instruction& instruction : segment.instructions) {
+          const graph::When when = chunk.nodes[static_cast<size_t>(instruction.node)].when;
+          if ((when == graph::When::kFirst && !invocation.first) ||
+              (when == graph::When::kLast && !invocation.last))
+            continue;
+          expected.emplace_back(invocation.segment, invocation.micro_batch, instruction.id);
+        }
+      }
+      EXPECT_EQ(runs[static_cast<size_t>(rank)], expected) << "zero " << stage;
+      EXPECT_EQ(executor.arena_bytes() + state.bytes(), program.memory.total()) << "zero " << stage;
+    };
+    EXPECT_EQ(train(training).error, "");
+  }
+}
+
 TEST(State, ABufferOfAnotherSizeIsRefusedByName) {
   Training training = llama();
   State state;

@@ -319,10 +319,12 @@ Result<Resolution> resolve(const spec::LoadedSpec& loaded, const MachineFacts& m
       run.precision == graph::Precision::kBF16 ? spec::Precision::kBf16 : spec::Precision::kFp32;
   const double budget_tokens = decide_model(loaded, machine, resolution);
   spec.parallel.dp = spec.parallel.dp.value_or(1);
+  spec.parallel.zero_stage = spec.parallel.zero_stage.value_or(*spec.parallel.dp > 1 ? 1 : 0);
   INGOT_TRY(run.mesh,
             graph::make_mesh(static_cast<int>(*spec.parallel.dp), static_cast<int>(spec.parallel.tp),
                              static_cast<int>(spec.parallel.pp), static_cast<int>(spec.parallel.cp),
-                             static_cast<int>(spec.parallel.ep), static_cast<int>(spec.model.num_kv_heads)));
+                             static_cast<int>(spec.parallel.ep), static_cast<int>(spec.model.num_kv_heads),
+                             static_cast<int>(spec.parallel.zero_group.value_or(0))));
   decide_batch(run, budget_tokens);
   INGOT_TRY_VOID(check_facts(run, data));
   decide_budget(resolution, machine);

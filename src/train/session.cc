@@ -40,6 +40,7 @@ graph::CompileOptions options_of(const ResolvedRun& run, Purpose purpose) {
   graph::CompileOptions options;
   options.layout.mesh = run.mesh;
   options.layout.zero_stage = static_cast<int>(run.spec.parallel.zero_stage.value_or(0));
+  options.layout.bucket_bytes = run.spec.parallel.bucket_size;
   options.layout.micro_batches = purpose == Purpose::kTrain ? static_cast<int>(run.batch.micro_batches()) : 1;
   options.threads = RankTeam::threads_of(run.ranks_here(), run.threads);
   options.purpose = purpose;

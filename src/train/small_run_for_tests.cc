@@ -31,6 +31,7 @@ ResolvedRun resolved(const SmallRun& small) {
   run.spec.data.seq_len = kSmallSeqLen;
   run.spec.optimizer.learning_rate = small.learning_rate;
   run.spec.run.seed = 7;
+  run.spec.parallel.zero_stage = small.zero_stage;
   run.precision = small.precision;
   run.backend = small.backend;
   run.threads = small.threads;

@@ -73,6 +73,9 @@ Root root_of(const Graph& graph, ValueId value);
 // Only these run on a stream of their own, beside the compute stream.
 inline bool is_asynchronous(const Node& node) { return node.stream != Stream::kCompute; }
 
+// What runs `when` runs in every micro-batch in which what runs `other` does.
+inline bool runs_whenever(When when, When other) { return when == When::kAlways || when == other; }
+
 // ---------------------------------------------------------------- the passes, in order
 
 // Cuts the layers into the chunks of `stage`. Errors: more than one stage, which comes with the distributed

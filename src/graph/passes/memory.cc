@@ -87,10 +87,11 @@ class MemoryPlanning {
         const int first_id = segment.instructions.front().id;
         if (id < first_id) continue;  // of an earlier segment
         const Stream stream = node_at(id - first_id).stream;
-        // A wait ends what is awaited only in the micro-batches in which the waiting one runs.
-        const When when = node_at(k).when;
+        // A wait ends what is awaited only in micro-batches in which both its ends run.
+        const When when = node_at(k).when, awaited = node_at(id - first_id).when;
         for (int j = id - first_id; j >= 0; --j)
-          if (node_at(j).stream == stream && (when == When::kAlways || when == node_at(j).when))
+          if (node_at(j).stream == stream && runs_whenever(when, node_at(j).when) &&
+              runs_whenever(awaited, node_at(j).when))
             ends[static_cast<size_t>(j)] = std::min(ends[static_cast<size_t>(j)], k - 1);
       }
     return ends;

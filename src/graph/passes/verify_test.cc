@@ -11,7 +11,8 @@
 namespace ingot::graph {
 namespace {
 
-Program make_program(int dp = 2, bool elsewhere = false, const Target& target = cpu_target()) {
+Program make_program(int dp = 2, bool elsewhere = false, const Target& target = cpu_target(),
+                     int zero_stage = 0) {
   static const Target host = [] {
     Target other = reference_target();
     other.space.id = 1;
@@ -22,6 +23,7 @@ Program make_program(int dp = 2, bool elsewhere = false, const Target& target = 
   options.update_on_second_target = elsewhere;
   options.layout.mesh = make_mesh(dp, 1, 1, 1, 1, 2).value();
   options.layout.micro_batches = 3;
+  options.layout.zero_stage = zero_stage;
   options.recompute = Recompute::kSelective;
   Result<Program> program = compile(build_test_model({}), options);
   INGOT_CHECK(program.has_value(), "{}", program.error().message);
@@ -57,6 +59,8 @@ bool contains(const std::string& text, const std::string& part) {
 TEST(Verify, AcceptsWhatCompileMakes) {
   EXPECT_EQ(Mutant(make_program()).refusal(), "");
   EXPECT_EQ(Mutant(make_program(1, true)).refusal(), "");
+  for (int stage = 1; stage <= 3; ++stage)
+    EXPECT_EQ(Mutant(make_program(4, stage == 1, cpu_target(), stage)).refusal(), "");
 }
 
 // Every live scratch value moved onto another one that lives at the same time: the reader of one of them must
@@ -98,6 +102,24 @@ TEST(Verify, RefusesAReadBeforeTheWrite) {
   EXPECT_TRUE(contains(mutant.refusal(), "whose bytes were not written or were overwritten") ||
               contains(mutant.refusal(), "before it was written"))
       << mutant.refusal();
+}
+
+TEST(Verify, RefusesAdditionsToWhatWasNotZeroed) {
+  const Program program = make_program(2, false, cpu_target(), 2);
+  int refused = 0;
+  for (const Phase phase : {Phase::kForward, Phase::kBackward}) {
+    for (size_t k = 0; k < Mutant(program).segment(phase).instructions.size(); ++k) {
+      Mutant mutant(program);
+      std::vector<Instruction>& list = mutant.segment(phase).instructions;
+      if (mutant.node(mutant.segment(phase), list[k]).op != Op::kZero ||
+          list[k].outputs[0].space != Space::kScratch)
+        continue;
+      list.erase(list.begin() + static_cast<std::ptrdiff_t>(k));
+      EXPECT_TRUE(contains(mutant.refusal(), "whose bytes were not")) << mutant.refusal();
+      ++refused;
+    }
+  }
+  EXPECT_EQ(refused, static_cast<int>(program.code->buckets.size()) + 1);  // the tied table in both phases
 }
 
 TEST(Verify, RefusesAnAddressOutsideItsArea) {

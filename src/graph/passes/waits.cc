@@ -115,15 +115,19 @@ class WaitPlanning {
       if (window || (!ordered && conflict(other.touches, touches)))
         last_wait[static_cast<size_t>(other.stream)] = static_cast<int>(i);
     }
+    // A stream works in order: waiting for one is waiting for all before it, if it runs in this micro-batch.
     for (size_t stream = 0; stream < kStreams; ++stream)
-      if (last_wait[stream] >= 0)
-        instruction.waits.push_back(running_[static_cast<size_t>(last_wait[stream])].id);
-    // A stream works in order: what is before the awaited one is done too; in every micro-batch only where
-    // this instruction runs in all that the other runs in.
+      for (int i = last_wait[stream]; i >= 0; --i) {
+        const Outstanding& other = running_[static_cast<size_t>(i)];
+        if (static_cast<size_t>(other.stream) != stream) continue;
+        instruction.waits.push_back(other.id);
+        if (runs_whenever(other.when, node.when)) break;
+      }
+    // What is awaited is done in all micro-batches only where this instruction runs in all that it runs in.
     size_t index = 0;
     std::erase_if(running_, [&](const Outstanding& other) {
       const bool awaited = static_cast<int>(index++) <= last_wait[static_cast<size_t>(other.stream)];
-      return awaited && (node.when == When::kAlways || node.when == other.when);
+      return awaited && runs_whenever(node.when, other.when);
     });
     std::ranges::sort(instruction.waits);
   }
@@ -132,7 +136,8 @@ class WaitPlanning {
     std::deque<Outstanding> carried;
     for (Outstanding& other : running_) {
       const bool later_joined = std::ranges::any_of(running_, [&](const Outstanding& next) {
-        return next.stream == other.stream && next.id > other.id && (all || !next.persistent);
+        return next.stream == other.stream && next.id > other.id && (all || !next.persistent) &&
+               runs_whenever(next.when, other.when);
       });
       if (!all && other.persistent && !later_joined) {
         carried.push_back(std::move(other));
