@@ -24,6 +24,12 @@ Result<void> check_options(const CompileOptions& options) {
     return invalid(fmt::format("target {} does not compute in {}; it does in {}", target.name,
                                name_of(options.precision), known));
   }
+  if (options.recompute == Recompute::kFull && has_weight_phase(options.layout.schedule)) {
+    return invalid(fmt::format(
+        "recompute \"full\" makes again what schedule \"{}\" then keeps for its weight gradients, and "
+        "saves nothing; use recompute \"selective\"",
+        options.layout.schedule));
+  }
   return {};
 }
 
@@ -46,6 +52,17 @@ double seed_gradients(Graph& graph, Precision precision) {
     node.attributes.scale = seed == 1 ? 0 : seed;
   }
   return seed;
+}
+
+// Where the layout does not say it, the model is cut by the cost of its training step.
+Result<void> choose_first_layers(const Graph& placed, CompileOptions& options) {
+  if (options.layout.chunks() == 1 || !options.layout.first_layers.empty()) return {};
+  if (options.purpose != Purpose::kTrain)
+    return invalid("a program beside a training program needs that one's first_layers");
+  Graph costed = placed;
+  INGOT_TRY_VOID(make_phases(costed, options));
+  INGOT_TRY(options.layout.first_layers, balance_chunks(costed, options.layout));
+  return {};
 }
 
 Program assemble(Draft&& draft) {
@@ -77,6 +94,7 @@ Program assemble(Draft&& draft) {
 
 Result<Program> compile(Graph forward, const CompileOptions& options, int stage) {
   INGOT_TRY_VOID(check_options(options));
+  INGOT_TRY_VOID(check_schedule(options, stage));
   Graph typed = precision_pass(forward, options.precision, options.residual_dtype);
   const bool trains = options.purpose == Purpose::kTrain;
   Draft draft;
@@ -84,12 +102,13 @@ Result<Program> compile(Graph forward, const CompileOptions& options, int stage)
   INGOT_TRY(Graph placed, partition_pass(typed, options.layout.mesh, trains));
   draft.options = options;
   draft.stage = stage;
-  INGOT_TRY(draft.chunks, cut_stages(std::move(placed), options, stage));
+  INGOT_TRY_VOID(choose_first_layers(placed, draft.options));
+  INGOT_TRY(draft.chunks, cut_stages(std::move(placed), draft.options.layout, stage));
   for (Graph& chunk : draft.chunks) INGOT_TRY_VOID(make_phases(chunk, options));
   INGOT_TRY_VOID(shard_data(draft));
   add_optimizer(draft);
   fuse(draft);
-  INGOT_TRY_VOID(make_schedule(draft));
+  make_schedule(draft);
   plan_waits(draft);
   plan_memory(draft);
   draft.unrolled_live_bytes = unrolled_live_bytes(draft);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "base/check.h"
@@ -29,7 +30,7 @@ int Mesh::group_size(AxisMask group) const {
   int product = 1;
   for (int axis = 0; axis < kAxisCount; ++axis)
     if ((group & bit(axis)) != 0) product *= sizes[static_cast<size_t>(axis)];
-  return product;
+  return (group & kTiedMask) != 0 ? product * std::min(2, size(Axis::kPp)) : product;
 }
 
 int Mesh::coordinate(int rank, Axis axis) const {
@@ -44,16 +45,24 @@ int Mesh::index(int rank, AxisMask group) const {
     position += coordinate(rank, static_cast<Axis>(axis)) * stride;
     stride *= sizes[static_cast<size_t>(axis)];
   }
+  if ((group & kTiedMask) != 0 && coordinate(rank, Axis::kPp) != 0) position += stride;
   return position;
 }
 
 std::vector<int> Mesh::members(int rank, AxisMask group) const {
   INGOT_CHECK(rank >= 0 && rank < world(), "rank {} of a world of {}", rank, world());
-  const auto rest = static_cast<AxisMask>(kWorldMask & ~unsigned{group});
+  const bool tied = (group & kTiedMask) != 0;
+  const auto holds = [&](int other) {
+    const int stage = coordinate(other, Axis::kPp);
+    return !tied || stage == 0 || stage == size(Axis::kPp) - 1;
+  };
+  INGOT_CHECK(holds(rank), "rank {} is of no stage that holds a tied tensor", rank);
+  const unsigned varying = group | (tied ? mask_of(Axis::kPp) : 0U);
+  const auto rest = static_cast<AxisMask>(kWorldMask & ~varying);
   const int own = index(rank, rest);
   std::vector<int> result(static_cast<size_t>(group_size(group)), -1);
   for (int other = 0; other < world(); ++other)
-    if (index(other, rest) == own) result[static_cast<size_t>(index(other, group))] = other;
+    if (index(other, rest) == own && holds(other)) result[static_cast<size_t>(index(other, group))] = other;
   return result;
 }
 
@@ -78,6 +87,7 @@ std::string group_name(AxisMask group) {
   for (int axis = 0; axis < kAxisCount; ++axis)
     if ((rest & bit(axis)) != 0)
       take(static_cast<AxisMask>(bit(axis)), kAxisNames[static_cast<size_t>(axis)]);
+  take(kTiedMask, "tied");
   return name;
 }
 

@@ -25,6 +25,9 @@ inline constexpr AxisMask kTpMask = mask_of(Axis::kKvReplica) | mask_of(Axis::kK
 inline constexpr AxisMask kCpMask = mask_of(Axis::kCp);
 inline constexpr AxisMask kDpMask = mask_of(Axis::kShard) | mask_of(Axis::kReplica);
 inline constexpr AxisMask kWorldMask = (1U << kAxisCount) - 1;
+// The first and the last stage, which hold a tied tensor: part of an axis, so a bit of its own. Ranks of
+// other stages are in no such group.
+inline constexpr AxisMask kTiedMask = 1U << kAxisCount;
 
 // Ranks that share out state under ZeRO: a shard group of data parallel ranks, and with each of them the
 // context parallel ranks, which hold the same parameters and sit nearest.
@@ -62,6 +65,11 @@ struct Layout {
   // where they hold more; a parameter is never cut.
   int64_t bucket_bytes = int64_t{64} << 20;
   ContextMode context_mode = ContextMode::kRing;  // where cp > 1
+  // The first layer of each chunk of the model, in order; the first is -1. Empty: chosen by cost, in training
+  // only. Programs over one state take those of its training program (Program::layout).
+  std::vector<int> first_layers{};
+
+  int chunks() const { return mesh.size(Axis::kPp) * virtual_stages; }
 };
 
 // kv_heads decides how tp factors into kv and kv_replica; zero_group (0: all of dp) how dp factors into shard

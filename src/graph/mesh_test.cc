@@ -37,6 +37,19 @@ TEST(Mesh, GroupsPartitionTheWorldAndKnowTheirIndex) {
   }
 }
 
+TEST(Mesh, TheFirstAndTheLastStageHoldTiedTensors) {
+  const Mesh mesh = make_mesh(2, 2, 3, 1, 1, 2).value();
+  EXPECT_EQ(mesh.group_size(kTiedMask), 2);
+  EXPECT_EQ(mesh.members(1, kTiedMask), (std::vector<int>{1, 9}));
+  EXPECT_EQ(mesh.members(9, kTiedMask), (std::vector<int>{1, 9}));
+  EXPECT_EQ(mesh.index(1, kTiedMask), 0);
+  EXPECT_EQ(mesh.index(9, kTiedMask), 1);
+  const auto with_dp = static_cast<AxisMask>(kTiedMask | kDpMask);
+  EXPECT_EQ(mesh.members(11, with_dp), (std::vector<int>{1, 3, 9, 11}));
+  EXPECT_EQ(mesh.index(11, with_dp), 3);
+  EXPECT_EQ(make_mesh(2, 2, 1, 1, 1, 2).value().members(1, kTiedMask), std::vector<int>{1});
+}
+
 TEST(Mesh, TpFactorsByKeyValueHeads) {
   const auto factors = [](int tp, int kv_heads) {
     const Mesh mesh = make_mesh(1, tp, 1, 1, 1, kv_heads).value();
@@ -116,6 +129,7 @@ TEST(Mesh, NamesGroups) {
   EXPECT_EQ(group_name(mask_of(Axis::kKv)), "kv");
   EXPECT_EQ(group_name(static_cast<AxisMask>(mask_of(Axis::kCp) | kDpMask)), "cp|dp");
   EXPECT_EQ(group_name(static_cast<AxisMask>(kTpMask | mask_of(Axis::kShard))), "tp|shard");
+  EXPECT_EQ(group_name(static_cast<AxisMask>(kDpMask | kTiedMask)), "dp|tied");
   EXPECT_EQ(group_name(0), "");
 }
 

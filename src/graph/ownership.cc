@@ -40,8 +40,10 @@ Region owned_region(const Parameter& parameter, const Mesh& mesh, int rank) {
 }
 
 bool writes_region(const Parameter& parameter, const Mesh& mesh, int rank, AxisMask cut) {
+  // A stage's programs list its own parameters only; of those that hold a tied one the first writes it.
+  if (parameter.tied && mesh.coordinate(rank, Axis::kPp) != 0) return false;
   for (int axis = 0; axis < kAxisCount; ++axis) {
-    if (static_cast<Axis>(axis) == Axis::kPp) continue;  // a stage's programs list its own parameters only
+    if (static_cast<Axis>(axis) == Axis::kPp) continue;
     if ((cut & mask_of(static_cast<Axis>(axis))) != 0) continue;
     if (!sharded(parameter, axis) && mesh.coordinate(rank, static_cast<Axis>(axis)) != 0) return false;
   }

@@ -21,8 +21,8 @@ struct Region {
 Region owned_region(const Parameter& parameter, const Mesh& mesh, int rank);
 
 // True for one rank among those that hold the same region: the one with coordinate 0 along every axis on
-// which the parameter is replicated, but for `cut`, whose ranks hold different elements of it. It writes
-// checkpoints.
+// which the parameter is replicated, but for `cut`, whose ranks hold different elements of it; of the first
+// stage where several hold a tied one. It writes checkpoints.
 bool writes_region(const Parameter& parameter, const Mesh& mesh, int rank, AxisMask cut = 0);
 
 // True where a rank keeps only its shard of a bucket's buffer of `kind`: "param", "grad", "exp_avg" or

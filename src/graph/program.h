@@ -133,15 +133,16 @@ struct Invocation {
 };
 
 // A boundary value sent to or received from a neighbour stage: posted before the invocation at `post` runs
-// and finished before the one at `wait` (positions in the timeline; its length: the end). Empty for a single
-// stage.
+// and finished before the one at `wait` (positions in the timeline; its length: the end). At one position all
+// are posted in the order of Program::transfers before any is waited for. A receive is posted one invocation
+// ahead of its first reader; a send ends before the invocation that makes the next but one of its direction.
 struct Transfer {
   int id = 0;  // in the space of instruction ids
   bool send = false;
   int chunk = 0;
   ValueId value = kNoValue;
-  int peer = 0;  // stage offset, +1 or -1
-  int tag = 0;
+  int peer = 0;  // stage offset, +1 or -1; the last stage's next is the first
+  int tag = 0;   // of the value and the boundary that it crosses; its messages go in order of micro-batches
   int micro_batch = 0;
   int post = 0, wait = 0;
   Space space = Space::kInForward;
@@ -171,7 +172,7 @@ struct Program {
   int threads = 1;                     // of the pool: workspaces are planned for so many
   std::vector<Invocation>
       timeline;  // begin is not in it (run when parameters changed); finish is its last entry
-  std::vector<Transfer> transfers;
+  std::vector<Transfer> transfers;  // by `post`, receives first; empty for a single stage
   int begin_segment = -1, finish_segment = -1;
   std::array<Pool, kSlotClasses> pools;
   MemoryTotals memory;
@@ -196,5 +197,7 @@ StepTotals step_totals(const Program& program);
 
 // "backward[0] mb 7: all_reduce #88 (gradients of layer 12, 50 MiB)"
 std::string describe(const Program& program, const Invocation& invocation, const Instruction& instruction);
+// "receive #5 (h.3.add.2, mb 2) from stage 0"
+std::string describe(const Program& program, const Transfer& transfer);
 
 }  // namespace ingot::graph

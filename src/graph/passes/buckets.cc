@@ -45,14 +45,14 @@ class Bucketing {
   void make_buckets() {
     const std::vector<Parameter>& parameters = draft_.chunks.front().parameters;
     const int64_t most = draft_.options.layout.bucket_bytes / tensor::size_of(master_);
-    std::map<std::tuple<int, unsigned, bool, double, bool>, size_t> open;
+    std::map<std::tuple<int, unsigned, bool, double, bool, bool>, size_t> open;
     draft_.places.resize(parameters.size());
     for (size_t p = 0; p < parameters.size(); ++p) {
       const Parameter& parameter = parameters[p];
       const int64_t elements = tensor::align_up(parameter.stored.elements(), kParameterElements);
       const AxisMask tp_replicas = replicated_axes(parameter, static_cast<AxisMask>(kTpMask & used_));
       const auto key = std::tuple(parameter.layer, unsigned{tp_replicas}, parameter.decay,
-                                  parameter.learning_rate_factor, parameter.matrix_unit);
+                                  parameter.learning_rate_factor, parameter.matrix_unit, shared(parameter));
       const auto [found, added] = open.emplace(key, draft_.buckets.size());
       if (!added && draft_.buckets[found->second].elements + elements > most)
         found->second = draft_.buckets.size();
@@ -71,6 +71,11 @@ class Bucketing {
     }
   }
 
+  // By the first and the last stage, where it has a bucket of its own, the same on both.
+  bool shared(const Parameter& parameter) const {
+    return parameter.tied && mesh_.size(Axis::kPp) > 1;
+  }
+
   Bucket make_bucket(const Parameter& parameter, AxisMask tp_replicas) const {
     Bucket bucket;
     bucket.id = static_cast<int>(draft_.buckets.size());
@@ -80,8 +85,9 @@ class Bucketing {
     bucket.reduce_axes = static_cast<AxisMask>(kDataMask & used_);
     if (draft_.options.layout.zero_stage > 0)
       bucket.shard_axes = static_cast<AxisMask>(bucket.reduce_axes & kZeroMask);
+    const AxisMask holders = shared(parameter) ? kTiedMask : AxisMask{0};
     bucket.replica_axes =
-        static_cast<AxisMask>((bucket.reduce_axes & ~unsigned{bucket.shard_axes}) | tp_replicas);
+        static_cast<AxisMask>((bucket.reduce_axes & ~unsigned{bucket.shard_axes}) | tp_replicas | holders);
     bucket.norm_weight = 1.0 / mesh_.group_size(bucket.replica_axes);
     return bucket;
   }

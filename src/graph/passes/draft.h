@@ -78,9 +78,14 @@ inline bool runs_whenever(When when, When other) { return when == When::kAlways 
 
 // ---------------------------------------------------------------- the passes, in order
 
-// Cuts the layers into the chunks of `stage`. Errors: more than one stage, which comes with the distributed
-// part.
-Result<std::vector<Graph>> cut_stages(Graph graph, const CompileOptions& options, int stage);
+// The first layer of each of the layout's chunks, so that the costliest chunk is as cheap as can be; -1 is
+// the embedding, the number of layers the head. `costed`: the whole model with all phases. Errors: fewer
+// layers than chunks.
+Result<std::vector<int>> balance_chunks(const Graph& costed, const Layout& layout);
+// The chunks of `stage`, cut at layout.first_layers, each with the parameters that the stage reads. Chunk c
+// of the stage is chunk c * pp + stage of the model. Errors: first layers that do not ascend from -1; a
+// parameter that other stages than the first and the last share.
+Result<std::vector<Graph>> cut_stages(Graph graph, const Layout& layout, int stage);
 // Appends the backward nodes of whatever depends on parameters.
 void differentiate(Graph& graph);
 // Clones, just before their first backward reader, the values that `mode` does not keep.
@@ -109,15 +114,21 @@ struct Work {
   int micro_batch = 0;
   bool operator==(const Work&) const = default;
 };
-// The order of work of `stage` of `stages` with `virtual_stages` chunks each and `micro_batches`; forward
-// only unless `backward`. Errors: an unknown schedule (the known ones are named), or one that comes with the
-// distributed part.
-Result<std::vector<Work>> timeline(std::string_view schedule, int stages, int virtual_stages,
-                                   int micro_batches, int stage, bool backward);
+// Errors: a stage that is not there; an unknown schedule (the known ones are named), or numbers of chunks and
+// micro-batches that it cannot do.
+Result<void> check_schedule(const CompileOptions& options, int stage);
+// What a stage works on is a matter of these numbers alone (passes/timeline.cc). Chunks are the stage's own.
+struct TimelineInput {
+  int stages = 1, virtual_stages = 1, micro_batches = 1, stage = 0;
+};
+// The order of work of one stage in a training step; the schedule and its numbers were checked.
+std::vector<Work> timeline(std::string_view schedule, const TimelineInput& input);
+// The same without backward, for every schedule.
+std::vector<Work> forward_timeline(const TimelineInput& input);
 // True where the schedule runs weight gradients as a phase of their own.
 bool has_weight_phase(std::string_view schedule);
-// Segments with their instructions and ids, and the timeline.
-Result<void> make_schedule(Draft& draft);
+// Segments with their instructions and ids, the timeline, and transfers with their positions in it.
+void make_schedule(Draft& draft);
 // Fills waits and joins: what each instruction must wait for.
 void plan_waits(Draft& draft);
 // Slots, scratch, addresses, totals.
@@ -126,7 +137,10 @@ void plan_memory(Draft& draft);
 int64_t unrolled_live_bytes(const Draft& draft);
 // Proves the plan. Errors: a sentence for the first thing that is wrong.
 Result<void> verify(const Program& program);
-// Over all stages of a step: every send meets one receive of the same bytes.
+// The part of it about transfers and the owners of slots.
+Result<void> verify_slot_owners(const Program& program);
+// Over all stages of a step: every send meets one receive of the same bytes, and messages of one tag are
+// posted in the same order on both sides.
 Result<void> verify_transfers(std::span<const Program> stages);
 
 }  // namespace ingot::graph

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/check.h"
 #include "graph/passes/draft.h"
 #include "graph/passes/pack_intervals.h"
 
@@ -22,15 +23,21 @@ struct Lifetime {
   int last_segment = kNever, last = kNever;
 };
 
+// What a chunk keeps in slots of one class, and the phases of its instructions that touch them.
+struct ClassUse {
+  int64_t bytes = 0;
+  Phase first = Phase::kFinish, last = Phase::kBegin;
+};
+
 class MemoryPlanning {
  public:
   explicit MemoryPlanning(Draft& draft) : draft_(draft) {}
 
   void run() {
     for (size_t chunk = 0; chunk < draft_.chunks.size(); ++chunk) plan_chunk(static_cast<int>(chunk));
-    for (const auto& bytes : slot_bytes_)
+    for (const auto& uses : uses_)
       for (size_t c = 0; c < kSlotClasses; ++c)
-        draft_.pools[c].slot_bytes = std::max(draft_.pools[c].slot_bytes, bytes[c]);
+        draft_.pools[c].slot_bytes = std::max(draft_.pools[c].slot_bytes, uses[c].bytes);
     colour_slots();
     add_totals();
   }
@@ -53,6 +60,7 @@ class MemoryPlanning {
       if (segment.chunk == chunk) plan_segment(graph, segment);
     for (Segment& segment : draft_.segments)
       if (segment.chunk == chunk) write_operands(graph, segment);
+    place_transfers(chunk);
   }
 
   void find_lifetimes(const Graph& graph, int s) {
@@ -84,12 +92,13 @@ class MemoryPlanning {
       ends[static_cast<size_t>(k)] = is_asynchronous(node_at(k)) ? count - 1 : k;
     for (int k = count - 1; k >= 0; --k)
       for (const int id : segment.instructions[static_cast<size_t>(k)].waits) {
-        const int first_id = segment.instructions.front().id;
-        if (id < first_id) continue;  // of an earlier segment
-        const Stream stream = node_at(id - first_id).stream;
+        const auto found = std::ranges::lower_bound(segment.instructions, id, {}, &Instruction::id);
+        if (found == segment.instructions.end() || found->id != id) continue;  // of another segment
+        const int index = static_cast<int>(found - segment.instructions.begin());
+        const Stream stream = node_at(index).stream;
         // A wait ends what is awaited only in micro-batches in which both its ends run.
-        const When when = node_at(k).when, awaited = node_at(id - first_id).when;
-        for (int j = id - first_id; j >= 0; --j)
+        const When when = node_at(k).when, awaited = node_at(index).when;
+        for (int j = index; j >= 0; --j)
           if (node_at(j).stream == stream && runs_whenever(when, node_at(j).when) &&
               runs_whenever(awaited, node_at(j).when))
             ends[static_cast<size_t>(j)] = std::min(ends[static_cast<size_t>(j)], k - 1);
@@ -99,41 +108,53 @@ class MemoryPlanning {
 
   Phase phase_of(int segment) const { return draft_.segments[static_cast<size_t>(segment)].phase; }
 
+  // Values that cross between stages lie in slots of their own, in those of what was received where they are
+  // passed on; slots hold what outlives its segment; scratch the rest.
   void choose_spaces(int chunk) {
     const Graph& graph = draft_.chunks[static_cast<size_t>(chunk)];
-    std::vector<Space> boundary(graph.values.size(), Space::kScratch);
-    for (const Node& node : graph.nodes) {
-      const bool forward = node.phase == Phase::kForward;
-      if (node.op == Op::kSend)
-        boundary[static_cast<size_t>(root_of(graph, node.inputs[0]).value)] =
-            forward ? Space::kOutForward : Space::kOutBackward;
-      if (node.op == Op::kReceive)
-        boundary[static_cast<size_t>(node.outputs[0])] = forward ? Space::kInForward : Space::kInBackward;
-    }
-    std::array<int64_t, kSlotClasses> used{};
+    const std::vector<Space> boundary = boundary_spaces(graph);
+    std::array<ClassUse, kSlotClasses> uses;
     for (size_t v = 0; v < graph.values.size(); ++v) {
       const Value& value = graph.values[v];
       const Lifetime& life = lifetimes_[v];
-      if (life.born == kNever || value.buffer >= 0 || value.base != kNoValue) continue;
+      const bool received = is_in(boundary[v]);
+      if ((life.born == kNever && !received) || value.buffer >= 0 || value.base != kNoValue) continue;
       Space space = boundary[v];
       if (space == Space::kScratch && value.space != draft_.options.targets[0]->space)
         space = Space::kStaging;
-      if (life.born_segment != life.last_segment) {
-        const bool crosses =
-            space == Space::kScratch || space == Space::kOutForward || space == Space::kOutBackward;
-        const bool to_weight = phase_of(life.last_segment) == Phase::kWeight;
-        if (crosses)
-          space = phase_of(life.born_segment) == Phase::kBackward ? Space::kBackwardWeight
-                  : to_weight                                     ? Space::kForwardWeight
-                                                                  : Space::kForwardBackward;
+      if (life.born_segment != life.last_segment && !received && space != Space::kStaging) {
+        space = phase_of(life.born_segment) == Phase::kBackward ? Space::kBackwardWeight
+                : phase_of(life.last_segment) == Phase::kWeight ? Space::kForwardWeight
+                                                                : Space::kForwardBackward;
       }
       spaces_[v] = space;
       if (static_cast<int>(space) < kFirstSlotSpace) continue;
-      int64_t& top = used[static_cast<size_t>(space) - kFirstSlotSpace];
-      offsets_[v] = top;
-      top += aligned(value.bytes());
+      ClassUse& use = uses[slot_class(space)];
+      offsets_[v] = use.bytes;
+      use.bytes += aligned(value.bytes());
+      if (life.born == kNever) continue;
+      use.first = std::min(use.first, phase_of(life.born_segment));
+      use.last = std::max(use.last, phase_of(life.last_segment));
     }
-    slot_bytes_.push_back(used);
+    uses_.push_back(uses);
+  }
+
+  static size_t slot_class(Space space) { return static_cast<size_t>(space) - kFirstSlotSpace; }
+  static bool is_in(Space space) { return space == Space::kInForward || space == Space::kInBackward; }
+
+  static std::vector<Space> boundary_spaces(const Graph& graph) {
+    std::vector<Space> spaces(graph.values.size(), Space::kScratch);
+    for (const Node& node : graph.nodes) {
+      if (node.op != Op::kSend && node.op != Op::kReceive) continue;
+      const bool forward = node.phase == Phase::kForward;
+      if (node.op == Op::kReceive) {
+        spaces[static_cast<size_t>(node.outputs[0])] = forward ? Space::kInForward : Space::kInBackward;
+        continue;
+      }
+      Space& space = spaces[static_cast<size_t>(root_of(graph, node.inputs[0]).value)];
+      if (!is_in(space)) space = forward ? Space::kOutForward : Space::kOutBackward;
+    }
+    return spaces;
   }
 
   // Scratch, staging and workspaces of one segment: intervals over its instructions, packed.
@@ -218,54 +239,82 @@ class MemoryPlanning {
     }
   }
 
+  void place_transfers(int chunk) {
+    const Graph& graph = draft_.chunks[static_cast<size_t>(chunk)];
+    for (Transfer& transfer : draft_.transfers) {
+      if (transfer.chunk != chunk) continue;
+      const Root root = root_of(graph, transfer.value);
+      transfer.space = spaces_[static_cast<size_t>(root.value)];
+      transfer.offset = offsets_[static_cast<size_t>(root.value)] + root.offset;
+      INGOT_CHECK(static_cast<int>(transfer.space) >= kFirstSlotSpace, "{} crosses between stages from {}",
+                  graph.value(transfer.value).name, name_of(transfer.space));
+    }
+  }
+
   struct SlotInterval {
     int begin = 0, end = 0;  // positions in the timeline, both inclusive
-    int chunk = 0, micro_batch = 0;
+    int slot = -1;
   };
+  using Owner = std::pair<int, int>;  // chunk, micro-batch
 
-  // The positions during which (chunk, micro-batch) needs its slot of one class: from the phase that fills it
-  // to the last that reads it.
-  std::vector<SlotInterval> slot_intervals(size_t slot_class) const {
-    const auto space = static_cast<Space>(slot_class + kFirstSlotSpace);
-    const bool from_backward = space == Space::kBackwardWeight;
-    const Phase last = space == Space::kForwardBackward ? Phase::kBackward : Phase::kWeight;
-    std::map<std::pair<int, int>, SlotInterval> found;
+  // The positions during which each owner needs its slot of one class: from the phase that fills it, or the
+  // post of what is received into it, to the last that reads it or the end of its sends.
+  std::map<Owner, SlotInterval> slot_intervals(size_t slot_class) const {
+    std::map<Owner, SlotInterval> found;
+    const auto extend = [&](const Owner& owner, int begin, int end) {
+      const auto [interval, added] = found.emplace(owner, SlotInterval{begin, end});
+      interval->second.begin = std::min(interval->second.begin, begin);
+      interval->second.end = std::max(interval->second.end, end);
+    };
     for (size_t position = 0; position < draft_.timeline.size(); ++position) {
       const Invocation& invocation = draft_.timeline[position];
       const Segment& segment = draft_.segments[static_cast<size_t>(invocation.segment)];
-      if (segment.chunk == draft_.finish || slot_bytes_[static_cast<size_t>(segment.chunk)][slot_class] == 0)
-        continue;
-      const Phase first = from_backward ? Phase::kBackward : Phase::kForward;
-      if (segment.phase < first || segment.phase > last) continue;
+      const ClassUse& use = uses_[static_cast<size_t>(segment.chunk)][slot_class];
+      if (use.bytes == 0 || segment.phase < use.first || segment.phase > use.last) continue;
       const int at = static_cast<int>(position);
-      const auto [interval, added] =
-          found.emplace(std::pair(segment.chunk, invocation.micro_batch),
-                        SlotInterval{at, at, segment.chunk, invocation.micro_batch});
-      interval->second.end = at;
+      extend({segment.chunk, invocation.micro_batch}, at, at);
     }
-    std::vector<SlotInterval> result;
-    for (const auto& [key, interval] : found) result.push_back(interval);
-    std::ranges::sort(result, {}, &SlotInterval::begin);
-    return result;
+    for (const Transfer& transfer : draft_.transfers) {
+      if (static_cast<size_t>(transfer.space) - kFirstSlotSpace != slot_class) continue;
+      // At the position where a send from a received value ends, the slot cannot be received into yet.
+      const bool free_at_wait = transfer.send && !is_in(transfer.space);
+      extend({transfer.chunk, transfer.micro_batch}, transfer.send ? transfer.post - 1 : transfer.post,
+             transfer.wait - (free_at_wait ? 1 : 0));
+    }
+    return found;
   }
 
   void colour_slots() {
     for (size_t c = 0; c < kSlotClasses; ++c) {
+      std::map<Owner, SlotInterval> intervals = slot_intervals(c);
+      std::vector<SlotInterval*> in_order;
+      for (auto& [owner, interval] : intervals) in_order.push_back(&interval);
+      std::ranges::stable_sort(in_order, {}, [](const SlotInterval* interval) { return interval->begin; });
       std::vector<int> busy_until;
-      for (const SlotInterval& interval : slot_intervals(c)) {
-        const auto free = std::ranges::find_if(busy_until, [&](int until) { return until < interval.begin; });
-        const auto slot = free - busy_until.begin();
+      for (SlotInterval* interval : in_order) {
+        const auto free =
+            std::ranges::find_if(busy_until, [&](int until) { return until < interval->begin; });
+        interval->slot = static_cast<int>(free - busy_until.begin());
         if (free == busy_until.end()) busy_until.push_back(0);
-        busy_until[static_cast<size_t>(slot)] = interval.end;
-        for (int position = interval.begin; position <= interval.end; ++position) {
-          Invocation& invocation = draft_.timeline[static_cast<size_t>(position)];
-          if (draft_.segments[static_cast<size_t>(invocation.segment)].chunk == interval.chunk &&
-              invocation.micro_batch == interval.micro_batch)
-            invocation.slot[c] = static_cast<int16_t>(slot);
-        }
+        busy_until[static_cast<size_t>(interval->slot)] = interval->end;
       }
+      assign_slots(c, intervals);
       draft_.pools[c].slots = static_cast<int>(busy_until.size());
     }
+  }
+
+  void assign_slots(size_t slot_class, const std::map<Owner, SlotInterval>& intervals) {
+    for (size_t position = 0; position < draft_.timeline.size(); ++position) {
+      Invocation& invocation = draft_.timeline[position];
+      const int chunk = draft_.segments[static_cast<size_t>(invocation.segment)].chunk;
+      const auto found = intervals.find({chunk, invocation.micro_batch});
+      const int at = static_cast<int>(position);
+      if (found == intervals.end() || at < found->second.begin || at > found->second.end) continue;
+      invocation.slot[slot_class] = static_cast<int16_t>(found->second.slot);
+    }
+    for (Transfer& transfer : draft_.transfers)
+      if (static_cast<size_t>(transfer.space) - kFirstSlotSpace == slot_class)
+        transfer.slot = intervals.at({transfer.chunk, transfer.micro_batch}).slot;
   }
 
   void add_totals() {
@@ -300,7 +349,7 @@ class MemoryPlanning {
   std::vector<Lifetime> lifetimes_;
   std::vector<Space> spaces_;
   std::vector<int64_t> offsets_;
-  std::vector<std::array<int64_t, kSlotClasses>> slot_bytes_;  // per chunk
+  std::vector<std::array<ClassUse, kSlotClasses>> uses_;  // per chunk
 };
 
 }  // namespace

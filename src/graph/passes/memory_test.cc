@@ -170,27 +170,5 @@ TEST(PackIntervals, NeverOverlapsAndNeverBeatsTheLoad) {
   }
 }
 
-// Work that crosses a boundary shows its cost: a stage runs ahead by its distance to the last one.
-TEST(Timeline, OneForwardOneBackward) {
-  const auto f = [](int mb) { return Work{Phase::kForward, 0, mb}; };
-  const auto b = [](int mb) { return Work{Phase::kBackward, 0, mb}; };
-  EXPECT_EQ(timeline("1f1b", 1, 1, 2, 0, true).value(), (std::vector<Work>{f(0), b(0), f(1), b(1)}));
-  EXPECT_EQ(timeline("1f1b", 4, 1, 3, 0, true).value(),
-            (std::vector<Work>{f(0), f(1), f(2), b(0), b(1), b(2)}));
-  EXPECT_EQ(timeline("1f1b", 4, 1, 3, 2, true).value(),
-            (std::vector<Work>{f(0), f(1), b(0), f(2), b(1), b(2)}));
-  EXPECT_EQ(timeline("1f1b", 4, 1, 2, 3, false).value(), (std::vector<Work>{f(0), f(1)}));
-}
-
-TEST(Timeline, RefusesWithASentence) {
-  EXPECT_EQ(timeline("1f2b", 1, 1, 1, 0, true).error().message,
-            "parallel.pp_schedule \"1f2b\" is unknown; known are 1f1b, interleaved, zb-h1, gpipe");
-  EXPECT_EQ(timeline("zb-h1", 2, 1, 4, 0, true).error().message,
-            "parallel.pp_schedule \"zb-h1\" comes with the distributed part; use \"1f1b\"");
-  EXPECT_EQ(timeline("1f1b", 2, 2, 4, 0, true).error().message,
-            "parallel.virtual_stages is 2; schedule \"1f1b\" takes at most 1");
-  EXPECT_FALSE(timeline("1f1b", 1, 1, 0, 0, true).has_value());
-}
-
 }  // namespace
 }  // namespace ingot::graph

@@ -59,6 +59,12 @@ class Optimizer {
 
   void add_norm(const Bucket& bucket) {
     gradients_.push_back(own(bucket, buffers(bucket).gradient));
+    if ((bucket.replica_axes & kTiedMask) != 0) {
+      Node reduce = node(Op::kAllReduce, bucket.layer, {gradients_.back()}, {gradients_.back()});
+      reduce.attributes.group = kTiedMask;
+      reduce.attributes.group_size = draft_.options.layout.mesh.group_size(kTiedMask);
+      graph_.nodes.push_back(std::move(reduce));
+    }
     Node squares = node(Op::kSumSquares, bucket.layer, {gradients_.back()}, {sums_});
     squares.attributes.weight = bucket.norm_weight;
     graph_.nodes.push_back(std::move(squares));

@@ -1,62 +1,27 @@
-// Timelines of pipeline schedules, and the segments that they invoke. To add a schedule: one row in
-// kSchedules.
+// Segments, the timeline of their invocations, and the transfers beside it. Sends and receives leave their
+// segments here: from now on they are entries of the timeline.
 
-#include <fmt/format.h>
-
-#include <array>
+#include <algorithm>
 #include <map>
 
+#include "base/check.h"
 #include "graph/passes/draft.h"
 
 namespace ingot::graph {
 namespace {
 
-struct ScheduleInput {
-  int stages, virtual_stages, micro_batches, stage;
-  bool backward;
+// Outstanding sends of one direction: the next but one waits for the first.
+constexpr size_t kOutSlots = 2;
+
+// A send or receive of a segment, once per micro-batch.
+struct Crossing {
+  int id = 0;
+  int chunk = 0;
+  Phase phase = Phase::kForward;
+  bool send = false;
+  ValueId value = kNoValue;
+  int peer = 0, tag = 0;
 };
-
-// One forward, one backward (Narayanan et al. 2019): a stage runs ahead by its distance to the last, then
-// alternates.
-std::vector<Work> one_forward_one_backward(const ScheduleInput& input) {
-  std::vector<Work> works;
-  const int ahead = std::min(input.micro_batches, input.stages - input.stage - 1);
-  int forward = 0, backward = 0;
-  while (forward < ahead) works.push_back({Phase::kForward, 0, forward++});
-  while (backward < input.micro_batches) {
-    if (forward < input.micro_batches) works.push_back({Phase::kForward, 0, forward++});
-    works.push_back({Phase::kBackward, 0, backward++});
-  }
-  return works;
-}
-
-std::vector<Work> forward_only(const ScheduleInput& input) {
-  std::vector<Work> works;
-  for (int micro_batch = 0; micro_batch < input.micro_batches; ++micro_batch)
-    for (int chunk = 0; chunk < input.virtual_stages; ++chunk)
-      works.push_back({Phase::kForward, chunk, micro_batch});
-  return works;
-}
-
-struct Schedule {
-  std::string_view name;
-  bool weight_phase;
-  int max_virtual_stages;
-  std::vector<Work> (*works)(const ScheduleInput& input);  // null: comes with the distributed part
-};
-
-constexpr std::array<Schedule, 4> kSchedules{{
-    {"1f1b", false, 1, one_forward_one_backward},
-    {"interleaved", false, 64, nullptr},
-    {"zb-h1", true, 1, nullptr},
-    {"gpipe", false, 1, nullptr},
-}};
-
-const Schedule* find_schedule(std::string_view name) {
-  for (const Schedule& row : kSchedules)
-    if (row.name == name) return &row;
-  return nullptr;
-}
 
 class Scheduling {
  public:
@@ -79,6 +44,10 @@ class Scheduling {
       invoke(found->second, work.micro_batch, count == 1, count == runs[found->second]);
     }
     if (draft_.finish_segment >= 0) invoke(draft_.finish_segment, 0, true, true);
+    for (const Crossing& crossing : crossings_) add_transfers(crossing);
+    std::ranges::stable_sort(draft_.transfers, {}, [](const Transfer& transfer) {
+      return std::pair(transfer.post, transfer.send ? 1 : 0);
+    });
   }
 
  private:
@@ -97,61 +66,86 @@ class Scheduling {
     Segment segment;
     segment.chunk = chunk;
     segment.phase = phase;
+    const size_t before = crossings_.size();
     for (size_t k = 0; k < graph.nodes.size(); ++k) {
       const Node& node = graph.nodes[k];
-      if (node.phase != phase || node.op == Op::kSend || node.op == Op::kReceive) continue;
+      if (node.phase != phase) continue;
+      const int id = next_id_++;
+      if (node.op == Op::kSend || node.op == Op::kReceive) {
+        const bool send = node.op == Op::kSend;
+        crossings_.push_back({id, chunk, phase, send, send ? node.inputs[0] : node.outputs[0],
+                              node.attributes.peer, node.attributes.tag});
+        continue;
+      }
       Instruction instruction;
-      instruction.id = next_id_++;
+      instruction.id = id;
       instruction.node = static_cast<int>(k);
       segment.instructions.push_back(std::move(instruction));
     }
-    if (segment.instructions.empty()) return -1;
+    if (segment.instructions.empty()) {
+      INGOT_CHECK(crossings_.size() == before, "chunk {} sends or receives and does nothing", chunk);
+      return -1;
+    }
     draft_.segments.push_back(std::move(segment));
     return static_cast<int>(draft_.segments.size()) - 1;
+  }
+
+  const Segment& segment_at(size_t position) const {
+    return draft_.segments[static_cast<size_t>(draft_.timeline[position].segment)];
+  }
+
+  // Positions at which something is made that goes the same way, forward or backward.
+  std::vector<size_t> sending_positions(Phase phase) const {
+    std::vector<size_t> positions;
+    for (size_t position = 0; position < draft_.timeline.size(); ++position) {
+      const Segment& segment = segment_at(position);
+      if (segment.phase == phase && std::ranges::any_of(crossings_, [&](const Crossing& crossing) {
+            return crossing.send && crossing.phase == phase && crossing.chunk == segment.chunk;
+          }))
+        positions.push_back(position);
+    }
+    return positions;
+  }
+
+  void add_transfers(const Crossing& crossing) {
+    const std::vector<size_t> sending = sending_positions(crossing.phase);
+    for (size_t position = 0; position < draft_.timeline.size(); ++position) {
+      const Segment& segment = segment_at(position);
+      if (segment.chunk != crossing.chunk || segment.phase != crossing.phase) continue;
+      Transfer transfer;
+      transfer.id = crossing.id;
+      transfer.send = crossing.send;
+      transfer.chunk = crossing.chunk;
+      transfer.value = crossing.value;
+      transfer.peer = crossing.peer;
+      transfer.tag = crossing.tag;
+      transfer.micro_batch = draft_.timeline[position].micro_batch;
+      transfer.post = static_cast<int>(position) + (crossing.send ? 1 : -1);
+      transfer.post = std::max(transfer.post, 0);
+      transfer.wait = static_cast<int>(position);
+      if (crossing.send) {
+        const size_t own = static_cast<size_t>(std::ranges::find(sending, position) - sending.begin());
+        const size_t next = own + kOutSlots;
+        transfer.wait = static_cast<int>(next < sending.size() ? sending[next] : draft_.timeline.size());
+      }
+      draft_.transfers.push_back(transfer);
+    }
   }
 
   Draft& draft_;
   int next_id_ = 0;
   std::map<std::pair<int, Phase>, int> segment_;
+  std::vector<Crossing> crossings_;
 };
 
 }  // namespace
 
-bool has_weight_phase(std::string_view schedule) {
-  const Schedule* row = find_schedule(schedule);
-  return row != nullptr && row->weight_phase;
-}
-
-Result<std::vector<Work>> timeline(std::string_view schedule, int stages, int virtual_stages,
-                                   int micro_batches, int stage, bool backward) {
-  const Schedule* row = find_schedule(schedule);
-  if (row == nullptr) {
-    std::string known;
-    for (const Schedule& other : kSchedules)
-      known += fmt::format("{}{}", known.empty() ? "" : ", ", other.name);
-    return invalid(fmt::format("parallel.pp_schedule \"{}\" is unknown; known are {}", schedule, known));
-  }
-  if (micro_batches < 1) return invalid(fmt::format("a step of {} micro-batches has no work", micro_batches));
-  const ScheduleInput input{stages, virtual_stages, micro_batches, stage, backward};
-  if (!backward) return forward_only(input);
-  if (row->works == nullptr) {
-    return invalid(
-        fmt::format("parallel.pp_schedule \"{}\" comes with the distributed part; use \"1f1b\"", schedule));
-  }
-  if (virtual_stages > row->max_virtual_stages) {
-    return invalid(fmt::format("parallel.virtual_stages is {}; schedule \"{}\" takes at most {}",
-                               virtual_stages, schedule, row->max_virtual_stages));
-  }
-  return row->works(input);
-}
-
-Result<void> make_schedule(Draft& draft) {
+void make_schedule(Draft& draft) {
   const Layout& layout = draft.options.layout;
-  INGOT_TRY(const std::vector<Work> works,
-            timeline(layout.schedule, layout.mesh.size(Axis::kPp), layout.virtual_stages,
-                     layout.micro_batches, draft.stage, draft.options.purpose == Purpose::kTrain));
-  Scheduling(draft).run(works);
-  return {};
+  const TimelineInput input{layout.mesh.size(Axis::kPp), layout.virtual_stages, layout.micro_batches,
+                            draft.stage};
+  const bool trains = draft.options.purpose == Purpose::kTrain;
+  Scheduling(draft).run(trains ? timeline(layout.schedule, input) : forward_timeline(input));
 }
 
 }  // namespace ingot::graph

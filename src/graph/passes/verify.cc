@@ -83,11 +83,10 @@ class Verification {
   Result<void> run() {
     for (const Segment& segment : code_.segments) INGOT_TRY_VOID(check_segment(segment));
     INGOT_TRY_VOID(check_derived());
+    INGOT_TRY_VOID(verify_slot_owners(program_));
     INGOT_TRY_VOID(check_slot_layout());
-    INGOT_TRY_VOID(check_slot_owners());
     INGOT_TRY_VOID(check_gradients());
-    INGOT_TRY_VOID(check_asynchronous());
-    return check_transfers();
+    return check_asynchronous();
   }
 
  private:
@@ -266,18 +265,21 @@ class Verification {
   struct Resident {
     Bytes bytes;
     ValueId root = kNoValue;
-    const Segment* written = nullptr;
   };
 
-  // Values of a chunk never share bytes of a slot, and each is written before it is read.
+  // Values of a chunk never share bytes of a slot, and each is written or received before it is read.
   Result<void> check_slot_layout() const {
     for (int chunk = 0; chunk < static_cast<int>(code_.chunks.size()); ++chunk) {
       std::map<ValueId, Resident> residents;
+      for (const Transfer& transfer : program_.transfers)
+        if (transfer.chunk == chunk && !transfer.send) add_received(transfer, residents);
       for (const Segment& segment : code_.segments) {
         if (segment.chunk != chunk) continue;
         for (const Instruction& instruction : segment.instructions)
           INGOT_TRY_VOID(check_residents(segment, instruction, residents));
       }
+      for (const Transfer& transfer : program_.transfers)
+        if (transfer.chunk == chunk) INGOT_TRY_VOID(check_resident(transfer, residents));
       std::vector<Resident> sorted;
       for (const auto& [root, resident] : residents) sorted.push_back(resident);
       std::ranges::sort(sorted, {}, [](const Resident& r) { return std::pair(r.bytes.area, r.bytes.begin); });
@@ -294,18 +296,23 @@ class Verification {
                                std::map<ValueId, Resident>& residents) const {
     const Graph& graph = graph_of(segment);
     for (const Operand& input : instruction.inputs) {
-      if (!is_slot(input.space) || input.space == Space::kInForward || input.space == Space::kInBackward)
-        continue;
-      if (!residents.contains(root_of(graph, input.value).value))
+      if (!is_slot(input.space)) continue;
+      const Root root = root_of(graph, input.value);
+      const auto resident = residents.find(root.value);
+      if (resident == residents.end())
         return wrong(fmt::format("{} reads {} from a slot before it was written", name(segment, instruction),
                                  graph.value(input.value).name));
+      if (resident->second.bytes.area != static_cast<int>(input.space) ||
+          resident->second.bytes.begin != input.offset - root.offset)
+        return wrong(fmt::format("{} reads {} from another place than where it lies",
+                                 name(segment, instruction), graph.value(input.value).name));
     }
     for (const Operand& output : instruction.outputs) {
       if (!is_slot(output.space)) continue;
       const Root root = root_of(graph, output.value);
       const int64_t base = output.offset - root.offset;
       const Bytes bytes{static_cast<int>(output.space), base, base + graph.value(root.value).bytes()};
-      const auto [resident, added] = residents.emplace(root.value, Resident{bytes, root.value, &segment});
+      const auto [resident, added] = residents.emplace(root.value, Resident{bytes, root.value});
       if (!added && resident->second.bytes.begin != base)
         return wrong(fmt::format("{} writes {} to another place than before", name(segment, instruction),
                                  graph.value(output.value).name));
@@ -313,41 +320,25 @@ class Verification {
     return {};
   }
 
-  // Over the timeline: an invocation finds its own micro-batch in each slot that it reads.
-  Result<void> check_slot_owners() const {
-    std::map<std::pair<size_t, int>, std::pair<int, int>> owner;
-    std::map<std::tuple<int, int, size_t>, bool> filled;
-    std::vector<std::array<bool, kSlotClasses>> reads(code_.segments.size()), writes(code_.segments.size());
-    for (size_t s = 0; s < code_.segments.size(); ++s)
-      for (const Instruction& instruction : code_.segments[s].instructions) {
-        for (const Operand& operand : instruction.inputs)
-          if (is_slot(operand.space)) reads[s][static_cast<size_t>(operand.space) - kFirstSlotSpace] = true;
-        for (const Operand& operand : instruction.outputs)
-          if (is_slot(operand.space)) writes[s][static_cast<size_t>(operand.space) - kFirstSlotSpace] = true;
-      }
-    for (const Invocation& invocation : program_.timeline) {
-      const Segment& segment = segment_of(invocation);
-      const std::pair<int, int> self{segment.chunk, invocation.micro_batch};
-      for (size_t c = 0; c < kSlotClasses; ++c) {
-        const auto s = static_cast<size_t>(invocation.segment);
-        if (!reads[s][c] && !writes[s][c]) continue;
-        const int slot = invocation.slot[c];
-        const std::string where =
-            fmt::format("{}[{}] mb {}", name_of(segment.phase), segment.chunk, invocation.micro_batch);
-        if (slot < 0 || slot >= program_.pools[c].slots)
-          return wrong(fmt::format("{} has slot {} of {} of class {}", where, slot, program_.pools[c].slots,
-                                   name_of(static_cast<Space>(c + kFirstSlotSpace))));
-        const auto found = owner.find({c, slot});
-        const bool fresh = !filled[{segment.chunk, invocation.micro_batch, c}];
-        if (fresh) {
-          owner[{c, slot}] = self;
-          filled[{segment.chunk, invocation.micro_batch, c}] = true;
-        } else if (found == owner.end() || found->second != self) {
-          return wrong(fmt::format("{} finds another micro-batch in its slot of class {}", where,
-                                   name_of(static_cast<Space>(c + kFirstSlotSpace))));
-        }
-      }
-    }
+  Resident resident_of(const Transfer& transfer) const {
+    const Graph& graph = code_.chunks[static_cast<size_t>(transfer.chunk)];
+    const Root root = root_of(graph, transfer.value);
+    const int64_t base = transfer.offset - root.offset;
+    return {{static_cast<int>(transfer.space), base, base + graph.value(root.value).bytes()}, root.value};
+  }
+
+  void add_received(const Transfer& transfer, std::map<ValueId, Resident>& residents) const {
+    const Resident received = resident_of(transfer);
+    residents.emplace(received.root, received);
+  }
+
+  Result<void> check_resident(const Transfer& transfer, const std::map<ValueId, Resident>& residents) const {
+    const Resident own = resident_of(transfer);
+    const auto found = residents.find(own.root);
+    if (found == residents.end())
+      return wrong(describe(program_, transfer) + " sends what was not written to a slot");
+    if (found->second.bytes.area != own.bytes.area || found->second.bytes.begin != own.bytes.begin)
+      return wrong(describe(program_, transfer) + " takes its value from another place than where it lies");
     return {};
   }
 
@@ -460,32 +451,6 @@ class Verification {
     });
   }
 
-  // ---- transfers of this stage
-
-  Result<void> check_transfers() const {
-    for (const Transfer& transfer : program_.transfers) {
-      const std::string where =
-          fmt::format("{} #{} mb {}", transfer.send ? "send" : "receive", transfer.id, transfer.micro_batch);
-      if (transfer.post < 0 || transfer.wait < transfer.post ||
-          transfer.wait > static_cast<int>(program_.timeline.size()))
-        return wrong(
-            fmt::format("{} is posted at {} and awaited at {}", where, transfer.post, transfer.wait));
-      if (!is_slot(transfer.space)) return wrong(where + " does not lie in a slot");
-      const Pool& pool = program_.pools[static_cast<size_t>(transfer.space) - kFirstSlotSpace];
-      const int64_t bytes = code_.chunks[static_cast<size_t>(transfer.chunk)].value(transfer.value).bytes();
-      if (transfer.slot < 0 || transfer.slot >= pool.slots || transfer.offset + bytes > pool.slot_bytes)
-        return wrong(where + " lies outside its slot");
-    }
-    for (size_t i = 0; i < program_.transfers.size(); ++i)
-      for (size_t j = i + 1; j < program_.transfers.size(); ++j) {
-        const Transfer &a = program_.transfers[i], &b = program_.transfers[j];
-        const bool same_slot = a.space == b.space && a.slot == b.slot && a.offset == b.offset;
-        if (same_slot && a.post < b.wait && b.post < a.wait)
-          return wrong(fmt::format("transfers #{} and #{} use one slot at one time", a.id, b.id));
-      }
-    return {};
-  }
-
   const Program& program_;
   const StageCode& code_;
 };
@@ -493,37 +458,5 @@ class Verification {
 }  // namespace
 
 Result<void> verify(const Program& program) { return Verification(program).run(); }
-
-Result<void> verify_transfers(std::span<const Program> stages) {
-  using Key = std::tuple<int, int, int, int>;  // from, to, tag, micro-batch
-  std::map<Key, std::pair<int, int64_t>> sends, receives;
-  for (const Program& program : stages)
-    for (const Transfer& transfer : program.transfers) {
-      const int other = program.stage + transfer.peer;
-      const Key key = transfer.send ? Key{program.stage, other, transfer.tag, transfer.micro_batch}
-                                    : Key{other, program.stage, transfer.tag, transfer.micro_batch};
-      const int64_t bytes =
-          program.code->chunks[static_cast<size_t>(transfer.chunk)].value(transfer.value).bytes();
-      auto& side = transfer.send ? sends : receives;
-      if (!side.emplace(key, std::pair(transfer.id, bytes)).second)
-        return invalid(
-            fmt::format("The plan is wrong: stage {} makes transfer #{} twice.", program.stage, transfer.id));
-    }
-  const auto unmet = [](const Key& key, int id, std::string_view what) {
-    return invalid(fmt::format("The plan is wrong: {} #{} from stage {} to {} (tag {}, mb {}) meets nothing.",
-                               what, id, std::get<0>(key), std::get<1>(key), std::get<2>(key),
-                               std::get<3>(key)));
-  };
-  for (const auto& [key, receive] : receives)
-    if (!sends.contains(key)) return unmet(key, receive.first, "receive");
-  for (const auto& [key, send] : sends) {
-    const auto found = receives.find(key);
-    if (found == receives.end()) return unmet(key, send.first, "send");
-    if (found->second.second != send.second)
-      return invalid(fmt::format("The plan is wrong: send #{} has {} bytes, its receive #{} {}.", send.first,
-                                 send.second, found->second.first, found->second.second));
-  }
-  return {};
-}
 
 }  // namespace ingot::graph

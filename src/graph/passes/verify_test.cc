@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "graph/passes/draft.h"
@@ -240,47 +241,95 @@ TEST(Verify, RefusesAWorkspaceOnALiveValue) {
   EXPECT_GE(refused, 4);
 }
 
-// Two stages by hand: one value sent, one received.
-std::vector<Program> two_stages() {
-  Value value;
-  value.name = "x";
-  value.logical = value.stored = Shape{4, 8};
-  std::vector<Program> stages(2);
-  for (int stage = 0; stage < 2; ++stage) {
-    auto code = std::make_shared<StageCode>();
-    code->chunks.resize(1);
-    code->chunks[0].add_value(value);
-    stages[static_cast<size_t>(stage)].code = code;
-    stages[static_cast<size_t>(stage)].stage = stage;
-    Transfer transfer;
-    transfer.id = 5 + stage;
-    transfer.send = stage == 0;
-    transfer.value = 0;
-    transfer.peer = stage == 0 ? 1 : -1;
-    transfer.tag = 3;
-    stages[static_cast<size_t>(stage)].transfers = {transfer};
-  }
-  return stages;
+// The programs of all stages of a tiny model.
+std::vector<Program> all_stages(int stages, int virtual_stages, int micro_batches) {
+  TestModel model;
+  model.layers = 6;
+  CompileOptions options;
+  options.targets = {&reference_target()};
+  options.layout.mesh.sizes[static_cast<size_t>(Axis::kPp)] = stages;
+  options.layout.virtual_stages = virtual_stages;
+  options.layout.schedule = virtual_stages > 1 ? "interleaved" : "1f1b";
+  options.layout.micro_batches = micro_batches;
+  std::vector<Program> programs;
+  for (int stage = 0; stage < stages; ++stage)
+    programs.push_back(compile(build_test_model(model), options, stage).value());
+  return programs;
 }
 
 TEST(VerifyTransfers, EverySendMeetsItsReceive) {
-  std::vector<Program> stages = two_stages();
-  EXPECT_TRUE(verify_transfers(stages).has_value());
-  stages[1].transfers[0].micro_batch = 1;
-  EXPECT_TRUE(contains(verify_transfers(stages).error().message,
-                       "receive #6 from stage 0 to 1 (tag 3, mb 1) meets nothing"));
-  stages = two_stages();
-  stages[1].transfers.clear();
-  EXPECT_TRUE(contains(verify_transfers(stages).error().message,
-                       "send #5 from stage 0 to 1 (tag 3, mb 0) meets nothing"));
-  stages = two_stages();
-  stages[0].transfers.push_back(stages[0].transfers[0]);
-  EXPECT_TRUE(contains(verify_transfers(stages).error().message, "makes transfer #5 twice"));
-  stages = two_stages();
+  EXPECT_TRUE(verify_transfers(all_stages(4, 2, 8)).has_value());
+  const std::vector<Program> good = all_stages(2, 1, 3);
+  EXPECT_TRUE(verify_transfers(good).has_value());
+  const auto refusal = [](const std::vector<Program>& stages) {
+    const auto verified = verify_transfers(stages);
+    return verified ? std::string() : verified.error().message;
+  };
+  const auto is_receive = [](const Transfer& transfer) { return !transfer.send; };
+  std::vector<Program> stages = good;
+  std::erase_if(stages[1].transfers, is_receive);
+  EXPECT_TRUE(contains(refusal(stages), "(h.2.add.2, mb 0) to stage 1 of stage 0 (tag 0) meets nothing"))
+      << refusal(stages);
+  stages = good;
+  std::erase_if(stages[0].transfers, [](const Transfer& transfer) { return transfer.send; });
+  EXPECT_TRUE(contains(refusal(stages), "(h.2.add.2, mb 0) from stage 0 of stage 1 (tag 0) meets nothing"))
+      << refusal(stages);
+  stages = good;
+  std::ranges::find_if(stages[1].transfers, is_receive)->micro_batch = 1;
+  EXPECT_TRUE(contains(refusal(stages), "mb 0) to stage 1 of stage 0 meets receive #")) << refusal(stages);
+  stages = good;
   auto half = std::make_shared<StageCode>(*stages[1].code);
-  half->chunks[0].value(0).stored = Shape{2, 8};
+  Value& received = half->chunks[0].value(half->chunks[0].find_value("h.2.add.2"));
+  received.stored = Shape{1, 4, 8};
   stages[1].code = half;
-  EXPECT_TRUE(contains(verify_transfers(stages).error().message, "send #5 has 128 bytes, its receive #6 64"));
+  EXPECT_TRUE(contains(refusal(stages), "to stage 1 has 256 bytes, its receive #")) << refusal(stages);
+}
+
+// One fault in the transfers of a stage; the sentence that refuses it.
+std::string transfer_refusal(const std::function<void(Program&)>& spoil, int stages = 2) {
+  Program program = all_stages(stages, 1, 4)[1];
+  EXPECT_TRUE(verify(program).has_value());
+  spoil(program);
+  const auto verified = verify(program);
+  return verified ? std::string() : verified.error().message;
+}
+
+TEST(VerifyTransfers, RefusesFaultsInAStage) {
+  const auto first = [](Program& program, bool send) -> Transfer& {
+    return *std::ranges::find(program.transfers, send, &Transfer::send);
+  };
+  EXPECT_TRUE(contains(transfer_refusal([&](Program& p) { first(p, false).wait += 1; }),
+                       "is awaited behind the beginning of the invocation at 0"));
+  EXPECT_TRUE(contains(transfer_refusal([&](Program& p) { first(p, true).post -= 1; }),
+                       "is posted ahead of the invocation at 1"));
+  EXPECT_TRUE(contains(transfer_refusal([&](Program& p) { p.transfers.pop_back(); }), "has no send of"));
+  EXPECT_TRUE(contains(transfer_refusal([&](Program& p) { p.transfers.push_back(p.transfers[0]); }),
+                       "is made twice"));
+  EXPECT_TRUE(contains(transfer_refusal([&](Program& p) { first(p, true).space = Space::kScratch; }),
+                       "does not lie in a slot"));
+  EXPECT_TRUE(
+      contains(transfer_refusal([&](Program& p) { first(p, true).slot = 9; }), "lies outside its slot"));
+  EXPECT_TRUE(
+      contains(transfer_refusal([&](Program& p) { first(p, true).offset += 64; }), "lies outside its slot"));
+  EXPECT_TRUE(contains(transfer_refusal([&](Program& p) { first(p, false).space = Space::kForwardBackward; }),
+                       "reads class in_f, into which nothing was received"));
+}
+
+// A slot handed on while a message is in flight.
+TEST(VerifyTransfers, RefusesSlotsFreedTooEarly) {
+  for (const Space space : {Space::kInForward, Space::kOutForward, Space::kInBackward, Space::kOutBackward}) {
+    const std::string refusal = transfer_refusal(
+        [&](Program& program) {
+          for (Transfer& transfer : program.transfers)
+            if (transfer.space == space) transfer.slot = 0;
+          for (Invocation& invocation : program.timeline) {
+            int16_t& slot = invocation.slot[static_cast<size_t>(space) - kFirstSlotSpace];
+            slot = std::min<int16_t>(slot, 0);
+          }
+        },
+        3);
+    EXPECT_TRUE(contains(refusal, "another micro-batch")) << name_of(space) << ": " << refusal;
+  }
 }
 
 }  // namespace

@@ -102,6 +102,23 @@ std::string to_json(const Program& program) {
                                 {"first", invocation.first},
                                 {"last", invocation.last},
                                 {"slots", invocation.slot}});
+  json["transfers"] = Json::array();
+  for (const Transfer& transfer : program.transfers) {
+    const Value& value = code.chunks[static_cast<size_t>(transfer.chunk)].value(transfer.value);
+    json["transfers"].push_back({{"id", transfer.id},
+                                 {"send", transfer.send},
+                                 {"value", value.name},
+                                 {"bytes", value.bytes()},
+                                 {"peer", transfer.peer},
+                                 {"tag", transfer.tag},
+                                 {"chunk", transfer.chunk},
+                                 {"micro_batch", transfer.micro_batch},
+                                 {"post", transfer.post},
+                                 {"wait", transfer.wait},
+                                 {"space", name_of(transfer.space)},
+                                 {"slot", transfer.slot},
+                                 {"offset", transfer.offset}});
+  }
   return json.dump(1);
 }
 

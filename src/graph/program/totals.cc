@@ -45,6 +45,14 @@ std::string describe(const Program& program, const Invocation& invocation, const
                      subject(code, graph, node), format_bytes(bytes));
 }
 
+std::string describe(const Program& program, const Transfer& transfer) {
+  const Graph& graph = program.code->chunks[static_cast<size_t>(transfer.chunk)];
+  const int stages = program.layout.mesh.size(Axis::kPp);
+  return fmt::format("{} #{} ({}, mb {}) {} stage {}", transfer.send ? "send" : "receive", transfer.id,
+                     graph.value(transfer.value).name, transfer.micro_batch, transfer.send ? "to" : "from",
+                     (program.stage + transfer.peer + stages) % stages);
+}
+
 StepTotals step_totals(const Program& program) {
   const StageCode& code = *program.code;
   StepTotals totals;
@@ -63,6 +71,10 @@ StepTotals step_totals(const Program& program) {
       totals.sent_bytes += cost.sent_bytes;
     }
   }
+  for (const Transfer& transfer : program.transfers)
+    if (transfer.send)
+      totals.sent_bytes +=
+          static_cast<double>(code.chunks[static_cast<size_t>(transfer.chunk)].value(transfer.value).bytes());
   return totals;
 }
 
