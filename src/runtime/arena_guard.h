@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -25,5 +26,17 @@ inline constexpr bool kMemoryCloses = false;
 inline void close_memory(const void*, int64_t) {}
 inline void open_memory(const void*, int64_t) {}
 #endif
+
+// All bits set: NaN in every floating type, -1 in integers. For memory that is open.
+inline void poison(std::byte* at, int64_t bytes) {
+  if (bytes > 0) std::memset(at, 0xff, static_cast<size_t>(bytes));
+}
+
+// The same for memory that is closed (arena_guard.h) and stays so.
+inline void poison_closed(std::byte* at, int64_t bytes) {
+  open_memory(at, bytes);
+  poison(at, bytes);
+  close_memory(at, bytes);
+}
 
 }  // namespace ingot::runtime

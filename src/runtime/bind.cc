@@ -39,6 +39,7 @@ class Binder {
         transport_(transport) {}
 
   Result<BoundProgram> run() {
+    INGOT_TRY_VOID(bind_transfers());
     for (const graph::Segment& segment : code_.segments) {
       BoundSegment bound;
       bound.segment = &segment;
@@ -60,6 +61,34 @@ class Binder {
   }
 
  private:
+  // Neighbour stages talk over a group along the pipeline, made before all others.
+  Result<void> bind_transfers() {
+    if (program_.transfers.empty()) return {};
+    const graph::AxisMask pipeline = mask_of(graph::Axis::kPp);
+    INGOT_TRY(const auto group, group_of(graph::Stream::kTransfer, pipeline));
+    for (const graph::Transfer& transfer : program_.transfers) {
+      const graph::Value& value = code_.chunks[index(transfer.chunk)].value(transfer.value);
+      const size_t c = slot_class(transfer.space);
+      BoundTransfer bound;
+      bound.transfer = &transfer;
+      bound.view = {memory_.slots[c].data() + program_.pools[c].slot_bytes * transfer.slot + transfer.offset,
+                    value.dtype, value.stored};
+      bound.group = group;
+      bound.peer = (program_.stage + transfer.peer + group->size()) % group->size();
+      bound.what = fmt::format("{}, mb {}", value.name, transfer.micro_batch);
+      bound_program_.transfers.push_back(std::move(bound));
+    }
+    return {};
+  }
+
+  Result<comm::Communicator*> group_of(graph::Stream stream, graph::AxisMask axes) {
+    std::unique_ptr<comm::Communicator>& group = bound_program_.groups[{stream, axes}];
+    if (!group) {
+      INGOT_TRY(group, transport_.group(program_.layout.mesh, axes));
+    }
+    return group.get();
+  }
+
   Result<BoundInstruction> bind(const graph::Graph& graph, const graph::Instruction& instruction) {
     const graph::Node& node = graph.nodes[index(instruction.node)];
     BoundInstruction bound;
@@ -104,17 +133,13 @@ class Binder {
         bound.action = Action::kRingShift;
         break;
       default:
-        return invalid(
-            fmt::format("{} between stages comes with the distributed part", graph::info(node.op).name));
+        INGOT_CHECK(false, "{} in a segment", graph::info(node.op).name);
     }
     bound.what = subject(graph, node);
-    std::unique_ptr<comm::Communicator>& group = bound_program_.groups[{node.stream, node.attributes.group}];
-    if (!group) {
-      INGOT_TRY(group, transport_.group(program_.layout.mesh, node.attributes.group));
-    }
+    INGOT_TRY(const auto group, group_of(node.stream, node.attributes.group));
     INGOT_CHECK(group->size() == node.attributes.group_size, "the group has {} members, the program says {}",
                 group->size(), node.attributes.group_size);
-    bound.group = group.get();
+    bound.group = group;
     return {};
   }
 

@@ -61,6 +61,16 @@ struct Issued {
   uint64_t number = 0;  // of the job, where its stream's thread runs it
 };
 
+struct BoundTransfer {
+  const graph::Transfer* transfer = nullptr;
+  TensorView view;  // in its slot, which does not move
+  comm::Communicator* group = nullptr;
+  int peer = 0;           // index in the group
+  bool frees = false;     // a send after which nobody reads its slot
+  std::string what;       // for people
+  comm::Ticket ticket{};  // while it is in flight
+};
+
 struct BoundSegment {
   const graph::Segment* segment = nullptr;
   std::vector<BoundInstruction> instructions;
@@ -80,7 +90,8 @@ struct Memory {
 struct BoundProgram {
   std::vector<BoundSegment> segments;  // as StageCode::segments
   std::vector<BoundOperand> operands;
-  std::vector<TensorView> views;  // addresses are filled in before each run
+  std::vector<TensorView> views;         // addresses are filled in before each run
+  std::vector<BoundTransfer> transfers;  // as Program::transfers
   std::map<std::pair<graph::Stream, graph::AxisMask>, std::unique_ptr<comm::Communicator>> groups;
 };
 

@@ -5,11 +5,13 @@
 #include <cmath>
 #include <cstring>
 #include <mutex>
+#include <optional>
 
 #include "base/clock.h"
 #include "runtime/arena_guard.h"
 #include "runtime/bound.h"
 #include "runtime/streams.h"
+#include "runtime/transfers.h"
 #include "tensor/half.h"
 
 namespace ingot::runtime {
@@ -18,18 +20,6 @@ namespace {
 using graph::Invocation;
 
 size_t index(int i) { return static_cast<size_t>(i); }
-
-// All bits set: NaN in every floating type, -1 in integers. For memory that is open.
-void poison(std::byte* at, int64_t bytes) {
-  if (bytes > 0) std::memset(at, 0xff, static_cast<size_t>(bytes));
-}
-
-// The same for memory that is closed (arena_guard.h) and stays so.
-void poison_closed(std::byte* at, int64_t bytes) {
-  open_memory(at, bytes);
-  poison(at, bytes);
-  close_memory(at, bytes);
-}
 
 bool is_input(std::string_view buffer, std::string_view name) {
   constexpr std::string_view kBatch = "batch.";
@@ -73,6 +63,7 @@ struct Executor::Impl {
 
   // Asynchronous instructions that have not been waited for, in order of issue.
   std::vector<Issued> pending;
+  std::optional<Transfers> transfers;
   // For each entry of the timeline and slot class: nobody reads the slot after it.
   std::vector<std::array<bool, graph::kSlotClasses>> frees;
   std::atomic<int64_t> communication_ns{0};
@@ -92,6 +83,7 @@ struct Executor::Impl {
   void prepare();
   Result<void> run_begin();
   Result<void> run_timeline(int side, bool finish);
+  Result<void> run_transfers(size_t position);
   void add_requests(int side);
   Result<void> run_segment(const Invocation& invocation, int side, size_t position);
   Result<void> issue(const BoundInstruction& bound, const Invocation& invocation, const Bases& bases);
@@ -158,22 +150,8 @@ void Executor::Impl::prepare() {
   }
   if (options.poison)
     for (const tensor::Buffer& slots : memory.slots) poison(slots.data(), slots.bytes());
-  frees.resize(program.timeline.size());
-  for (size_t at = 0; at < program.timeline.size(); ++at) {
-    const Invocation& own = program.timeline[at];
-    const int chunk = code().segments[index(own.segment)].chunk;
-    for (size_t c = 0; c < graph::kSlotClasses; ++c) {
-      frees[at][c] = own.slot[c] >= 0;
-      for (size_t later = at + 1; later < program.timeline.size(); ++later) {
-        const Invocation& other = program.timeline[later];
-        if (other.slot[c] != own.slot[c] || own.slot[c] < 0) continue;
-        const bool same =
-            other.micro_batch == own.micro_batch && code().segments[index(other.segment)].chunk == chunk;
-        if (same) frees[at][c] = false;
-        break;
-      }
-    }
-  }
+  transfers.emplace(program, bound.transfers, options);
+  frees = transfers->freed_slots();
 }
 
 // All that instructions work on, as (address, bytes), but for the side of the inputs that is being filled.
@@ -243,15 +221,27 @@ Result<void> Executor::Impl::run_begin() {
 }
 
 Result<void> Executor::Impl::run_timeline(int side, bool finish) {
+  transfers->begin_timeline();
   for (size_t position = 0; position < program.timeline.size(); ++position) {
     const Invocation& invocation = program.timeline[position];
+    INGOT_TRY_VOID(run_transfers(position));
     if (invocation.segment == program.finish_segment) {
       if (!finish) continue;
       add_requests(side);
     }
     INGOT_TRY_VOID(run_segment(invocation, side, position));
   }
+  INGOT_TRY_VOID(run_transfers(program.timeline.size()));
   return finish_all();
+}
+
+Result<void> Executor::Impl::run_transfers(size_t position) {
+  const int64_t before = transfers->waited_ns();
+  INGOT_TRY_VOID(transfers->run(static_cast<int>(position)));
+  const int64_t waited = transfers->waited_ns() - before;
+  communication_ns += waited;
+  exposed_ns += waited;
+  return {};
 }
 
 // This rank's requests join the sums that finish adds over the world. By the host: both blocks are its own

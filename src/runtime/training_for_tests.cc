@@ -108,7 +108,8 @@ class Rank {
     const graph::Mesh mesh = mesh_of(training_);
     const int replica = mesh.index(rank, graph::kDpMask), context = mesh.index(rank, graph::kCpMask);
     const int m = micro_batches_of(training_, replica);
-    graph::Program program = compile_or_fail(training_, m, graph::Purpose::kTrain);
+    graph::Program program =
+        compile_or_fail(training_, m, graph::Purpose::kTrain, mesh.coordinate(rank, graph::Axis::kPp));
     if (training_.change) training_.change(program);
     std::vector<std::unique_ptr<backend::Backend>> owned;
     std::vector<backend::Backend*> backends;
@@ -221,17 +222,20 @@ void fill_batch(Executor& executor, const Training& training, int64_t first, int
 }
 
 graph::Mesh mesh_of(const Training& training) {
-  auto mesh =
-      graph::make_mesh(training.dp, training.tp, 1, training.cp, 1, training.kv_heads, training.zero_group);
+  auto mesh = graph::make_mesh(training.dp, training.tp, training.pp, training.cp, 1, training.kv_heads,
+                               training.zero_group);
   INGOT_CHECK(mesh.has_value(), "{}", mesh.error().message);
   return *mesh;
 }
 
-graph::Program compile_or_fail(const Training& training, int micro_batches, graph::Purpose purpose) {
+graph::Program compile_or_fail(const Training& training, int micro_batches, graph::Purpose purpose,
+                               int stage) {
   graph::BuildOptions shape = training.shape;
   shape.purpose = purpose;
   graph::CompileOptions options;
   options.layout.mesh = mesh_of(training);
+  options.layout.schedule = training.schedule;
+  options.layout.virtual_stages = training.virtual_stages;
   options.layout.zero_stage = training.zero_stage;
   options.layout.bucket_bytes = training.bucket_bytes;
   if (training.micro_batches.size() > 1) options.layout.replica_micro_batches = training.micro_batches;
@@ -251,7 +255,7 @@ graph::Program compile_or_fail(const Training& training, int micro_batches, grap
     backends.push_back(std::move(*backend));
   }
   options.update_on_second_target = options.targets.size() > 1;
-  auto program = graph::compile(training.build(shape), options);
+  auto program = graph::compile(training.build(shape), options, stage);
   INGOT_CHECK(program.has_value(), "{}", program.error().message);
   return std::move(*program);
 }

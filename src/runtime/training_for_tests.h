@@ -22,7 +22,9 @@ struct Training {
   BuildGraph build;
   graph::BuildOptions shape{.batch = 2, .sequence = 8};
   int64_t vocabulary = 30;
-  int dp = 1, tp = 1, cp = 1;
+  int dp = 1, tp = 1, cp = 1, pp = 1;
+  int virtual_stages = 1;
+  std::string schedule = "1f1b";
   int zero_stage = 0, zero_group = 0;
   graph::ContextMode context_mode = graph::ContextMode::kRing;
   int64_t bucket_bytes = int64_t{64} << 20;
@@ -71,7 +73,8 @@ Worst greatest_error(const Outcome& outcome, const Outcome& expected);
 
 // Pieces, for tests that drive an executor themselves.
 graph::Mesh mesh_of(const Training& training);
-graph::Program compile_or_fail(const Training& training, int micro_batches, graph::Purpose purpose);
+graph::Program compile_or_fail(const Training& training, int micro_batches, graph::Purpose purpose,
+                               int stage = 0);
 double parameter_value(const std::string& name, int64_t index);
 void fill_parameters(State& state, const graph::Program& program, int rank);
 // Samples of this rank's micro-batches: the first is `first_sample`, then consecutive; of each the positions

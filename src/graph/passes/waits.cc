@@ -70,16 +70,35 @@ class WaitPlanning {
   explicit WaitPlanning(Draft& draft) : draft_(draft) {}
 
   void run() {
-    // Ids count begin first, then chunk by chunk, finish last: what one segment leaves running, later ones
+    // In the order of last invocations, begin first, finish last: what one leaves running, those after it
     // wait for.
-    for (size_t s = 0; s < draft_.segments.size(); ++s) {
-      const bool ends =
-          static_cast<int>(s) == draft_.finish_segment || static_cast<int>(s) == draft_.begin_segment;
-      plan_segment(draft_.segments[s], ends);
+    if (draft_.begin_segment >= 0)
+      plan_segment(draft_.segments[static_cast<size_t>(draft_.begin_segment)], true);
+    for (size_t position = 0; position < draft_.timeline.size(); ++position) {
+      const Invocation& invocation = draft_.timeline[position];
+      if (!invocation.last) continue;
+      const bool ends = invocation.segment == draft_.finish_segment || !followed_by_last_ones(position);
+      plan_segment(draft_.segments[static_cast<size_t>(invocation.segment)], ends);
     }
   }
 
  private:
+  // Nothing that may run behind a position was planned before it: other segments have their last invocations
+  // there, or issue nothing that runs beside others.
+  bool followed_by_last_ones(size_t position) const {
+    for (size_t later = position + 1; later < draft_.timeline.size(); ++later) {
+      const Invocation& invocation = draft_.timeline[later];
+      const Segment& segment = draft_.segments[static_cast<size_t>(invocation.segment)];
+      const Graph& graph = draft_.chunks[static_cast<size_t>(segment.chunk)];
+      if (!invocation.last && std::ranges::any_of(segment.instructions, [&](const Instruction& instruction) {
+            const Node& node = graph.nodes[static_cast<size_t>(instruction.node)];
+            return is_asynchronous(node) && node.when != When::kLast;
+          }))
+        return false;
+    }
+    return true;
+  }
+
   void plan_segment(Segment& segment, bool join_all) {
     const Graph& graph = draft_.chunks[static_cast<size_t>(segment.chunk)];
     for (Instruction& instruction : segment.instructions) {
@@ -134,9 +153,10 @@ class WaitPlanning {
 
   void join(Segment& segment, bool all) {
     std::deque<Outstanding> carried;
-    for (Outstanding& other : running_) {
-      const bool later_joined = std::ranges::any_of(running_, [&](const Outstanding& next) {
-        return next.stream == other.stream && next.id > other.id && (all || !next.persistent) &&
+    for (auto at = running_.begin(); at != running_.end(); ++at) {
+      Outstanding& other = *at;
+      const bool later_joined = std::any_of(at + 1, running_.end(), [&](const Outstanding& next) {
+        return next.stream == other.stream && (all || !next.persistent) &&
                runs_whenever(next.when, other.when);
       });
       if (!all && other.persistent && !later_joined) {
