@@ -85,6 +85,16 @@ TEST_P(Pipelines, WithDataAndTensorParallelism) {
   equals_one_rank({.schedule = "interleaved", .pp = 2, .virtual_stages = 2, .micro_batches = 2, .tp = 2});
 }
 
+TEST_P(Pipelines, WithZero) {
+  for (const int stage : {1, 2, 3}) {
+    equals_one_rank({.pp = 2, .micro_batches = 2, .dp = 2, .zero_stage = stage});
+    equals_one_rank(
+        {.schedule = "interleaved", .virtual_stages = 2, .micro_batches = 2, .dp = 2, .zero_stage = stage});
+    equals_one_rank({.schedule = "zb-h1", .micro_batches = 2, .dp = 2, .tp = 2, .zero_stage = stage});
+  }
+  equals_one_rank({.pp = 2, .micro_batches = 2, .dp = 2, .recompute = Recompute::kFull, .zero_stage = 3});
+}
+
 // Four layers: enough for six chunks with the embedding and the head.
 NamedModel four_layers(std::string name, graph::TinyModel tiny) {
   tiny.layers = 4;

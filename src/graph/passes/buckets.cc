@@ -72,9 +72,7 @@ class Bucketing {
   }
 
   // By the first and the last stage, where it has a bucket of its own, the same on both.
-  bool shared(const Parameter& parameter) const {
-    return parameter.tied && mesh_.size(Axis::kPp) > 1;
-  }
+  bool shared(const Parameter& parameter) const { return parameter.tied && mesh_.size(Axis::kPp) > 1; }
 
   Bucket make_bucket(const Parameter& parameter, AxisMask tp_replicas) const {
     Bucket bucket;

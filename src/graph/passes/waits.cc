@@ -67,7 +67,15 @@ struct Outstanding {
 
 class WaitPlanning {
  public:
-  explicit WaitPlanning(Draft& draft) : draft_(draft) {}
+  explicit WaitPlanning(Draft& draft) : draft_(draft) {
+    for (const Segment& segment : draft.segments) {
+      const Graph& graph = draft.chunks[static_cast<size_t>(segment.chunk)];
+      beside_.push_back(std::ranges::any_of(segment.instructions, [&](const Instruction& instruction) {
+        const Node& node = graph.nodes[static_cast<size_t>(instruction.node)];
+        return is_asynchronous(node) && node.when != When::kLast;
+      }));
+    }
+  }
 
   void run() {
     // In the order of last invocations, begin first, finish last: what one leaves running, those after it
@@ -83,20 +91,12 @@ class WaitPlanning {
   }
 
  private:
-  // Nothing that may run behind a position was planned before it: other segments have their last invocations
-  // there, or issue nothing that runs beside others.
+  // Whatever runs behind a position and beside others is of a last invocation, and so planned behind it.
   bool followed_by_last_ones(size_t position) const {
-    for (size_t later = position + 1; later < draft_.timeline.size(); ++later) {
-      const Invocation& invocation = draft_.timeline[later];
-      const Segment& segment = draft_.segments[static_cast<size_t>(invocation.segment)];
-      const Graph& graph = draft_.chunks[static_cast<size_t>(segment.chunk)];
-      if (!invocation.last && std::ranges::any_of(segment.instructions, [&](const Instruction& instruction) {
-            const Node& node = graph.nodes[static_cast<size_t>(instruction.node)];
-            return is_asynchronous(node) && node.when != When::kLast;
-          }))
-        return false;
-    }
-    return true;
+    return std::all_of(draft_.timeline.begin() + static_cast<std::ptrdiff_t>(position) + 1,
+                       draft_.timeline.end(), [&](const Invocation& invocation) {
+                         return invocation.last || !beside_[static_cast<size_t>(invocation.segment)];
+                       });
   }
 
   void plan_segment(Segment& segment, bool join_all) {
@@ -169,6 +169,7 @@ class WaitPlanning {
   }
 
   Draft& draft_;
+  std::vector<bool> beside_;  // per segment: it issues asynchronous instructions in every micro-batch
   std::deque<Outstanding> running_;
 };
 
