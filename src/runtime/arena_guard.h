@@ -1,7 +1,7 @@
 #pragma once
 // Closes memory that nobody may touch at the moment: where the build has the address sanitizer, a read or
 // write of a closed byte ends the program with a report; elsewhere nothing is done. Whoever unmaps memory
-// opens it first. Internal to runtime.
+// opens it first. And poison, which shows where nobody wrote. Internal to runtime.
 
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +32,7 @@ inline void poison(std::byte* at, int64_t bytes) {
   if (bytes > 0) std::memset(at, 0xff, static_cast<size_t>(bytes));
 }
 
-// The same for memory that is closed (arena_guard.h) and stays so.
+// The same for memory that is closed and stays so.
 inline void poison_closed(std::byte* at, int64_t bytes) {
   open_memory(at, bytes);
   poison(at, bytes);
