@@ -4,12 +4,14 @@
 //   INSTANTIATE_TEST_SUITE_P(Local, TransportContract, ::testing::Values(WorldFactory{"local",
 //   make_local_world}));
 //
-// The factory makes all ranks of a world in this process, one Transport each; every rank runs on a thread of
-// its own.
+// The factory makes the ranks of a world that are in this process, one Transport each: all of them, or the
+// one that this process is (process_ranks.h). Every rank runs on a thread of its own.
 
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -29,14 +31,35 @@ inline void PrintTo(const WorldFactory& factory, std::ostream* out) { *out << fa
 
 class TransportContract : public ::testing::TestWithParam<WorldFactory> {
  protected:
-  // Runs `body(transport)` on one thread per rank and joins them.
-  void run(int ranks, const std::function<void(Transport&)>& body) {
+  // Runs `body(transport)` on one thread per rank that is here, and leaves the world; `broken`: the body
+  // leaves it with an error or in the middle of a call.
+  void run(int ranks, const std::function<void(Transport&)>& body, bool broken = false) {
     auto world = GetParam().make(ranks);
-    ASSERT_EQ(static_cast<int>(world.size()), ranks);
     std::vector<std::thread> threads;
-    for (auto& transport : world) threads.emplace_back([&body, &transport] { body(*transport); });
+    for (auto& transport : world) {
+      threads.emplace_back([&body, &transport, broken] {
+        body(*transport);
+        if (broken) return;
+        auto left = transport->leave({});
+        EXPECT_TRUE(left) << left.error().message;
+      });
+    }
     for (std::thread& thread : threads) thread.join();
   }
+
+  // What the ranks that are here are told, by rank.
+  class Told {
+   public:
+    void add(int rank, const std::string& text) {
+      const std::lock_guard lock(mutex_);
+      texts_.emplace(rank, text);
+    }
+    const std::multimap<int, std::string>& texts() const { return texts_; }
+
+   private:
+    std::mutex mutex_;
+    std::multimap<int, std::string> texts_;
+  };
 };
 
 }  // namespace ingot::comm

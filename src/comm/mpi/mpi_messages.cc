@@ -52,7 +52,9 @@ const char* failed(const char* what, int code) {
 
 // After a failure it would wait for ranks that are gone.
 void finalize_at_exit() {
-  if (open_sides == 0) MPI_Finalize();
+  int done = 0;
+  MPI_Finalized(&done);
+  if (open_sides == 0 && done == 0) MPI_Finalize();
 }
 
 const char* initialise() {
