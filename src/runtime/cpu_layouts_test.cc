@@ -14,9 +14,10 @@ namespace {
 
 struct Layout {
   std::string name;
-  int dp = 1, tp = 1;
+  int dp = 1, tp = 1, cp = 1;
   int64_t sequence = 8;
   int zero_stage = 0;
+  graph::ContextMode context_mode = graph::ContextMode::kRing;
 };
 
 struct CpuCase {
@@ -27,13 +28,16 @@ struct CpuCase {
 
 std::vector<CpuCase> cases() {
   std::vector<CpuCase> result;
-  const std::vector<Layout> layouts = {{.name = "tp2", .tp = 2},
-                                       {.name = "tp4", .tp = 4},
-                                       {.name = "tp2_odd_sequence", .tp = 2, .sequence = 7},
-                                       {.name = "dp2_tp2", .dp = 2, .tp = 2},
-                                       {.name = "dp2_zero1", .dp = 2, .zero_stage = 1},
-                                       {.name = "dp2_zero2", .dp = 2, .zero_stage = 2},
-                                       {.name = "dp2_tp2_zero3", .dp = 2, .tp = 2, .zero_stage = 3}};
+  const std::vector<Layout> layouts = {
+      {.name = "tp2", .tp = 2},
+      {.name = "tp4", .tp = 4},
+      {.name = "tp2_odd_sequence", .tp = 2, .sequence = 7},
+      {.name = "dp2_tp2", .dp = 2, .tp = 2},
+      {.name = "dp2_zero1", .dp = 2, .zero_stage = 1},
+      {.name = "dp2_zero2", .dp = 2, .zero_stage = 2},
+      {.name = "dp2_tp2_zero3", .dp = 2, .tp = 2, .zero_stage = 3},
+      {.name = "cp2", .cp = 2, .sequence = 12},
+      {.name = "cp2_tp2_gather", .tp = 2, .cp = 2, .context_mode = graph::ContextMode::kGather}};
   for (const NamedModel& model : family_models()) {
     if (model.name == "gpt2" || model.name == "llama") continue;  // the others have all that they have
     for (const Layout& layout : layouts)
@@ -76,6 +80,8 @@ class CpuLayouts : public ::testing::TestWithParam<CpuCase> {
   static Training laid_out(Training training) {
     training.dp = GetParam().layout.dp;
     training.tp = GetParam().layout.tp;
+    training.cp = GetParam().layout.cp;
+    training.context_mode = GetParam().layout.context_mode;
     training.zero_stage = GetParam().layout.zero_stage;
     training.micro_batches = {2};
     training.lazy = true;
@@ -116,7 +122,7 @@ struct Reading {
 
 Reading read(const Training& training) {
   Reading reading;
-  auto world = comm::make_local_world(training.dp * training.tp);
+  auto world = comm::make_local_world(mesh_of(training).world());
   std::vector<std::thread> threads;
   for (auto& transport : world) {
     threads.emplace_back([&] {
@@ -136,7 +142,8 @@ Reading read(const Training& training) {
         auto executor = Executor::create(program, state, {backend.get()}, *transport, options).value();
         fill_parameters(state, program, transport->rank());
         if (evaluates) state.start_scalars(1);
-        if (evaluates) fill_batch(*executor, training, 0, 0);
+        const int context = program.layout.mesh.index(transport->rank(), graph::kCpMask);
+        if (evaluates) fill_batch(*executor, training, 0, 0, context);
         executor->run_step(0).value();
         if (transport->rank() != 0) continue;
         if (evaluates) {

@@ -13,7 +13,8 @@ AttentionShape shape_of(const KernelArgs& args, const TensorView& q, const Tenso
           .seq_len = q.shape[1],
           .heads = q.shape.last() / head_size,
           .kv_heads = kv.shape.last() / head_size,
-          .head_size = head_size};
+          .head_size = head_size,
+          .keys = kv.shape[1]};
 }
 
 // What forward and gradient read alike.
@@ -33,7 +34,8 @@ AttentionArgs attention_of(const KernelArgs& args) {
 void run_attention(const KernelArgs& args, void* state) {
   AttentionArgs attention = attention_of(args);
   attention.position = args.inputs[3];
-  attention.doc_start = optional(args.inputs, 5);
+  attention.key_position = args.inputs[4];
+  attention.doc_start = args.inputs[5];
   attention.o = args.outputs[0];
   attention.lse = args.outputs[1];
   attention_forward(cpu_of(args, state), attention);
@@ -44,12 +46,22 @@ void run_attention_grad(const KernelArgs& args, void* state) {
   attention.o = args.inputs[3];
   attention.lse = args.inputs[4];
   attention.position = args.inputs[6];
-  attention.doc_start = optional(args.inputs, 8);
+  attention.key_position = args.inputs[7];
+  attention.doc_start = args.inputs[8];
   attention_backward(cpu_of(args, state), attention,
                      {.grad_o = args.inputs[5],
                       .grad_q = args.outputs[0],
                       .grad_k = args.outputs[1],
                       .grad_v = args.outputs[2]});
+}
+
+void run_attention_merge(const KernelArgs& args, void* state) {
+  merge_attention(cpu_of(args, state), {.first = args.inputs[0],
+                                        .second = args.inputs[2],
+                                        .first_lse = args.inputs[1],
+                                        .second_lse = args.inputs[3],
+                                        .o = args.outputs[0],
+                                        .lse = args.outputs[1]});
 }
 
 void run_rotary(const KernelArgs& args, void* state) {

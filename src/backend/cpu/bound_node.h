@@ -36,6 +36,7 @@ void run_norm_dw(const KernelArgs& args, void* state);
 void run_rotary(const KernelArgs& args, void* state);
 void run_attention(const KernelArgs& args, void* state);
 void run_attention_grad(const KernelArgs& args, void* state);
+void run_attention_merge(const KernelArgs& args, void* state);
 void run_activation(const KernelArgs& args, void* state);
 void run_activation_grad(const KernelArgs& args, void* state);
 void run_add(const KernelArgs& args, void* state);

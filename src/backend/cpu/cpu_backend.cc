@@ -32,6 +32,7 @@ constexpr std::array kKernels = {
     KernelRow{Op::kRotary, run_rotary},
     KernelRow{Op::kAttention, run_attention},
     KernelRow{Op::kAttentionGrad, run_attention_grad},
+    KernelRow{Op::kAttentionMerge, run_attention_merge},
     KernelRow{Op::kActivation, run_activation},
     KernelRow{Op::kActivationGrad, run_activation_grad},
     KernelRow{Op::kAdd, run_add},

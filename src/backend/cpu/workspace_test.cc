@@ -56,13 +56,18 @@ TEST(CpuWorkspace, AttentionFitsAtAnyNumberOfThreads) {
     for (const int threads : {1, 2, 3, 64})
       for (const int64_t sequence : {1, 33, 64, 1024, 2049})
         for (const int64_t head_size : {2, 32, 64, 80, 128}) {
-          const AttentionShape shape{
-              .batch = 3, .seq_len = sequence, .heads = 4, .kv_heads = 2, .head_size = head_size};
-          expect_fits(planned::attention_forward_bytes(sequence, head_size, threads),
+          const int64_t keys = head_size == 64 ? 3 * sequence : sequence;
+          const AttentionShape shape{.batch = 3,
+                                     .seq_len = sequence,
+                                     .heads = 4,
+                                     .kv_heads = 2,
+                                     .head_size = head_size,
+                                     .keys = keys};
+          expect_fits(planned::attention_forward_bytes(sequence, keys, head_size, threads),
                       attention_forward_workspace_bytes(dtype, shape, threads), "attention");
           expect_fits(planned::cached_attention_bytes(sequence, threads),
                       cached_attention_workspace_bytes(sequence, threads), "cached attention");
-          expect_fits(planned::attention_backward_bytes(sequence, head_size, threads),
+          expect_fits(planned::attention_backward_bytes(sequence, keys, head_size, threads),
                       attention_backward_workspace_bytes(dtype, shape, threads), "attention gradient");
         }
 }

@@ -44,9 +44,11 @@ int64_t cpu_workspace_bytes(const Graph& graph, const Node& node, int threads) {
                              cpu::head_rows(node.attributes.vocabulary, node.attributes.group_size),
                              node.attributes.with_gradient);
     case Op::kAttention:
-      return cpu::attention_forward_bytes(input(0).stored[1], node.attributes.head_dim, threads);
+      return cpu::attention_forward_bytes(input(0).stored[1], input(1).stored[1], node.attributes.head_dim,
+                                          threads);
     case Op::kAttentionGrad:
-      return cpu::attention_backward_bytes(input(0).stored[1], node.attributes.head_dim, threads);
+      return cpu::attention_backward_bytes(input(0).stored[1], input(1).stored[1], node.attributes.head_dim,
+                                           threads);
     case Op::kAttentionCached:
       return cpu::cached_attention_bytes(input(1).stored[1], threads);
     case Op::kNormDw:

@@ -29,6 +29,13 @@ int64_t gradient_panels(DType dtype, int64_t rows, int64_t out, int64_t in) {
   return align_up(padded(out, 8) * stride * element) + align_up(padded(in, 48) * stride * element);
 }
 
+// Least and greatest of 32 positions, and stretches of blocks in which there is anything to see.
+int64_t visibility_bounds(int64_t queries, int64_t keys) {
+  constexpr int64_t kBoundsBlock = 32, kQueryBounds = 16, kKeyBounds = 8, kRun = 16;
+  const int64_t q = queries / kBoundsBlock, k = keys / kBoundsBlock;
+  return align_up(q * kQueryBounds + k * kKeyBounds + (std::max(q, k) + 1) / 2 * kRun);
+}
+
 // Positions and document starts where the caller gives none.
 int64_t default_visibility(int64_t sequence) { return align_up(2 * sequence * kFloat); }
 
@@ -60,19 +67,21 @@ int64_t head_bytes(DType dtype, int64_t rows, int64_t channels, int64_t stored, 
 }
 
 // The larger of what the bf16 kernels and the portable ones hold of a head.
-int64_t attention_forward_bytes(int64_t sequence, int64_t head_size, int threads) {
-  const int64_t t = padded(sequence, kKeyBlock), d = padded(head_size, 16);
-  const int64_t native = t * d * 4 + kQueryBlock * ((t + 16) * 4 + (t + 32) * 2);
-  const int64_t portable = kFloat * (2 * t * d + kQueryBlock * d + kQueryBlock * (t + 16) + 2 * t);
-  return default_visibility(sequence) + threads * align_up(std::max(native, portable));
+int64_t attention_forward_bytes(int64_t queries, int64_t keys, int64_t head_size, int threads) {
+  const int64_t t = padded(queries, kKeyBlock), s = padded(keys, kKeyBlock), d = padded(head_size, 16);
+  const int64_t native = s * d * 4 + kQueryBlock * ((s + 16) * 4 + (s + 32) * 2);
+  const int64_t portable = kFloat * (2 * s * d + kQueryBlock * d + kQueryBlock * (s + 16) + 2 * t + s);
+  return default_visibility(queries) +
+         threads * (visibility_bounds(t, s) + align_up(std::max(native, portable)));
 }
 
-int64_t attention_backward_bytes(int64_t sequence, int64_t head_size, int threads) {
-  const int64_t t = padded(sequence, kKeyBlock), d = padded(head_size, 16);
-  const int64_t native =
-      t * d * 8 + kKeyBlock * (t + 32) * 4 + kKeyBlock / 2 * ((t + 16) * 4 + d * 4) + t * (3 * d * 4 + 8);
-  const int64_t portable = kFloat * (7 * t * d + 2 * kKeyBlock * (d + t + 16) + 4 * t);
-  return default_visibility(sequence) + threads * align_up(std::max(native, portable));
+int64_t attention_backward_bytes(int64_t queries, int64_t keys, int64_t head_size, int threads) {
+  const int64_t t = padded(queries, kKeyBlock), s = padded(keys, kKeyBlock), d = padded(head_size, 16);
+  const int64_t native = t * d * 8 + kKeyBlock * (t + 32) * 4 + kKeyBlock / 2 * ((t + 16) * 4 + d * 4) +
+                         t * (d * 4 + 8) + s * 2 * d * 4;
+  const int64_t portable = kFloat * (5 * t * d + 2 * s * d + 2 * kKeyBlock * (d + t + 16) + 4 * t + s);
+  return default_visibility(queries) +
+         threads * (visibility_bounds(t, s) + align_up(std::max(native, portable)));
 }
 
 int64_t cached_attention_bytes(int64_t cache_rows, int threads) {

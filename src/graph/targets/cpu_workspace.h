@@ -17,8 +17,8 @@ int64_t weight_gradient_bytes(tensor::DType dtype, int64_t rows, int64_t out_fea
 int64_t head_rows(int64_t vocabulary, int parts);
 // `stored` of them.
 int64_t head_bytes(tensor::DType dtype, int64_t rows, int64_t channels, int64_t stored, bool training);
-int64_t attention_forward_bytes(int64_t sequence, int64_t head_size, int threads);
-int64_t attention_backward_bytes(int64_t sequence, int64_t head_size, int threads);
+int64_t attention_forward_bytes(int64_t queries, int64_t keys, int64_t head_size, int threads);
+int64_t attention_backward_bytes(int64_t queries, int64_t keys, int64_t head_size, int threads);
 int64_t cached_attention_bytes(int64_t cache_rows, int threads);
 int64_t norm_gradient_bytes(int64_t rows, int64_t channels);
 int64_t sum_squares_bytes(int64_t elements);

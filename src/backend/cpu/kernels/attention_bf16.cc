@@ -28,12 +28,16 @@ struct Operands {
 };
 
 template <int MR, int NR>
-INGOT_INLINE void multiply(const Operands& o, F32x16 (&c)[MR][NR]) {
-  const char* a = static_cast<const char*>(o.a);
-  const char* b = reinterpret_cast<const char*>(o.b);
+INGOT_INLINE void set_zero(F32x16 (&c)[MR][NR]) {
   for (int i = 0; i < MR; ++i) {
     for (int j = 0; j < NR; ++j) c[i][j] = zero_f32();
   }
+}
+
+template <int MR, int NR>
+INGOT_INLINE void multiply_add_to(const Operands& o, F32x16 (&c)[MR][NR]) {
+  const char* a = static_cast<const char*>(o.a);
+  const char* b = reinterpret_cast<const char*>(o.b);
   for (int64_t p = 0; p < o.pairs; ++p) {
     Bits512 columns[NR];
     for (int j = 0; j < NR; ++j) columns[j] = load_bits(reinterpret_cast<const uint16_t*>(b + j * 64));
@@ -43,6 +47,29 @@ INGOT_INLINE void multiply(const Operands& o, F32x16 (&c)[MR][NR]) {
     }
     a += o.a_pair;
     b += o.b_pair;
+  }
+}
+
+template <int MR, int NR>
+INGOT_INLINE void multiply(const Operands& o, F32x16 (&c)[MR][NR]) {
+  set_zero(c);
+  multiply_add_to(o, c);
+}
+
+// A reduction over the rows of some stretches: row r of A at a + r elements, pair r / 2 of B at b + r ·
+// columns.
+struct Stretches {
+  const Run* runs;
+  int64_t count;
+};
+template <int MR, int NR>
+INGOT_INLINE void multiply_stretches(const Stretches& s, const uint16_t* a, int64_t a_stride,
+                                     const uint16_t* b, int64_t columns, F32x16 (&c)[MR][NR]) {
+  set_zero(c);
+  for (int64_t i = 0; i < s.count; ++i) {
+    const int64_t begin = s.runs[i].begin;
+    multiply_add_to(
+        {a + begin, a_stride * 2, 4, b + begin * columns, columns * 4, (s.runs[i].end - begin) / 2}, c);
   }
 }
 
@@ -120,44 +147,33 @@ struct ForwardBuffers {
 };
 
 struct QueryBlock {
-  int64_t begin, rows;         // queries
-  int64_t key_begin, key_end;  // multiples of 64
-  int64_t last_doc_start;      // the greatest of the block
+  int64_t begin, rows;  // queries
+  Stretches keys;       // of which any is seen, by 32
 };
 
 QueryBlock query_block(const AttentionForwardTask& t, int64_t begin) {
-  QueryBlock block{begin, smaller(kQueryBlock, t.seq_len - begin), 0, padded_to_panels(t.seq_len), 0};
-  int64_t first = t.seq_len, last = 0;
-  for (int64_t i = begin; i < begin + block.rows; ++i) {
-    first = smaller(first, t.visibility.doc_start[i]);
-    last = larger(last, t.visibility.doc_start[i]);
-  }
-  block.last_doc_start = last;
-  if (t.visibility.ascending) {
-    block.key_begin = larger(first, 0) / kKeyBlock * kKeyBlock;
-    block.key_end = (begin + block.rows + kKeyBlock - 1) / kKeyBlock * kKeyBlock;
-  }
-  return block;
+  const Visibility& v = t.visibility;
+  const int64_t count = make_runs(v, padded_to_panels(v.keys) / kBoundsBlock, kBoundsBlock,
+                                  [&](int64_t k) { return any_visible(v, begin / kBoundsBlock, k); });
+  return {begin, smaller(kQueryBlock, v.queries - begin), {v.runs, count}};
 }
 
 // Lanes of 16 keys from `key` that query `row` sees.
 INGOT_INLINE Mask16 visible_keys(const AttentionForwardTask& t, int64_t row, int64_t key) {
-  const Mask16 inside = first_lanes(t.seq_len - key);
-  const __m512i at = load_ints(t.visibility.position + key, inside);
+  const Mask16 inside = first_lanes(t.visibility.keys - key);
+  const __m512i at = load_ints(t.visibility.key_position + key, inside);
   const __m512i from = _mm512_set1_epi32(t.visibility.doc_start[row]),
-                to = _mm512_set1_epi32(t.visibility.position[row]);
+                to = _mm512_set1_epi32(t.visibility.query_position[row]);
   return static_cast<Mask16>(inside & _mm512_cmp_epi32_mask(from, at, _MM_CMPINT_LE) &
                              _mm512_cmp_epi32_mask(at, to, _MM_CMPINT_LE));
 }
 
 template <int MR>
 void score_tile(const AttentionForwardTask& t, const ForwardBuffers& w, const QueryBlock& block, int64_t row,
-                int64_t key, F32x16* row_max) {
+                int64_t key, bool full, F32x16* row_max) {
   F32x16 c[MR][4];
   const auto* q = static_cast<const uint16_t*>(t.q) + (block.begin + row) * t.q_stride;
   multiply<MR, 4>({q, t.q_stride * 2, 4, w.keys + key * t.head_size, kKeyBlock * 4, t.head_size / 2}, c);
-  const bool full =
-      t.visibility.ascending && key + kKeyBlock <= block.begin + row + 1 && block.last_doc_start <= key;
   if (!full) {
     for (int i = 0; i < MR; ++i) {
       for (int j = 0; j < 4; ++j) {
@@ -180,22 +196,23 @@ float exponentials(const AttentionForwardTask& t, const ForwardBuffers& w, const
                    int64_t row, F32x16 row_max) {
   const float highest = _mm512_reduce_max_ps(row_max);
   const int64_t query = block.begin + row;
-  const F32x16 factor = set_f32(t.scale * kLog2E), shift = set_f32(highest * t.scale * kLog2E);
-  const int64_t end = t.visibility.ascending ? smaller(block.key_end, (query + 32) / 32 * 32) : block.key_end;
+  // Where nothing is seen every score is that of a masked key: its difference from itself, fused, is no zero.
+  const bool sees_nothing = highest <= kMasked * 0.5F;
+  const F32x16 factor = set_f32(t.scale * kLog2E),
+               shift = set_f32(sees_nothing ? 0.0F : highest * t.scale * kLog2E);
   const float* scores = w.scores + row * w.score_stride;
   uint16_t* out = w.probabilities + row * w.probability_stride;
   F32x16 even = zero_f32(), odd = zero_f32();
-  for (int64_t key = block.key_begin; key < end; key += 32) {
-    const F32x16 a = power_of_two(multiply_subtract(load_f32(scores + key), factor, shift));
-    const F32x16 b = power_of_two(multiply_subtract(load_f32(scores + key + 16), factor, shift));
-    even = add(even, a);
-    odd = add(odd, b);
-    store_bf16x32(out + key, a, b, false);
+  for (int64_t i = 0; i < block.keys.count; ++i) {
+    for (int64_t key = block.keys.runs[i].begin; key < block.keys.runs[i].end; key += 32) {
+      const F32x16 a = power_of_two(multiply_subtract(load_f32(scores + key), factor, shift));
+      const F32x16 b = power_of_two(multiply_subtract(load_f32(scores + key + 16), factor, shift));
+      even = add(even, a);
+      odd = add(odd, b);
+      store_bf16x32(out + key, a, b, false);
+    }
   }
-  for (int64_t key = end; key < block.key_end; key += 32)
-    store_bits(out + key, _mm512_setzero_si512(), false);
   const float sum = _mm512_reduce_add_ps(add(even, odd));
-  const bool sees_nothing = highest <= kMasked * 0.5F;
   t.lse[query * t.lse_stride] =
       sees_nothing ? -__builtin_inff() : highest * t.scale + kLn2 * __builtin_log2f(sum);
   return sees_nothing ? 0.0F : 1.0F / sum;
@@ -205,10 +222,8 @@ template <int MR, int NR>
 void value_tile(const AttentionForwardTask& t, const ForwardBuffers& w, const QueryBlock& block, int64_t row,
                 int64_t column, const float* inverse) {
   F32x16 c[MR][NR];
-  const uint16_t* p = w.probabilities + row * w.probability_stride + block.key_begin;
-  multiply<MR, NR>({p, w.probability_stride * 2, 4, w.values + block.key_begin * w.columns + column * 2,
-                    w.columns * 4, (block.key_end - block.key_begin) / 2},
-                   c);
+  multiply_stretches<MR, NR>(block.keys, w.probabilities + row * w.probability_stride, w.probability_stride,
+                             w.values + column * 2, w.columns, c);
   for (int i = 0; i < MR; ++i) {
     const F32x16 factor = set_f32(inverse[row + i]);
     auto* o = static_cast<uint16_t*>(t.o) + (block.begin + row + i) * t.o_stride + column;
@@ -250,12 +265,19 @@ void forward_block(const AttentionForwardTask& t, const ForwardBuffers& w, const
   F32x16 row_max[kQueryBlock];
   float inverse[kQueryBlock];
   for (int64_t i = 0; i < block.rows; ++i) row_max[i] = set_f32(kMasked);
-  for (int64_t key = block.key_begin; key < block.key_end; key += kKeyBlock) {
-    for (int64_t row = 0; row < block.rows; row += kRowsMax) {
-      with_tile(smaller(kRowsMax, block.rows - row), kVectorsMax, [&]<int MR, int NR>() {
-        if constexpr (NR == 4) score_tile<MR>(t, w, block, row, key, row_max);
-      });
+  for (int64_t i = 0, next = 0; i < block.keys.count; ++i) {
+    // Panels of 64, each once.
+    int64_t key = larger(block.keys.runs[i].begin / kKeyBlock * kKeyBlock, next);
+    for (; key < block.keys.runs[i].end; key += kKeyBlock) {
+      const int64_t q = block.begin / kBoundsBlock, k = key / kBoundsBlock;
+      const bool full = all_visible(t.visibility, q, k) && all_visible(t.visibility, q, k + 1);
+      for (int64_t row = 0; row < block.rows; row += kRowsMax) {
+        with_tile(smaller(kRowsMax, block.rows - row), kVectorsMax, [&]<int MR, int NR>() {
+          if constexpr (NR == 4) score_tile<MR>(t, w, block, row, key, full, row_max);
+        });
+      }
     }
+    next = key;
   }
   for (int64_t i = 0; i < block.rows; ++i) inverse[i] = exponentials(t, w, block, i, row_max[i]);
   for (int64_t column = 0; column < w.columns; column += kVectorsMax * 16) {
@@ -274,7 +296,7 @@ INGOT_INLINE T* take(std::byte*& scratch, int64_t count) {
 }
 
 void forward(const AttentionForwardTask& t) {
-  const int64_t padded = padded_to_panels(t.seq_len);
+  const int64_t keys = t.visibility.keys, padded = padded_to_panels(keys);
   ForwardBuffers w{};
   std::byte* scratch = t.scratch;
   w.columns = (t.head_size + 15) / 16 * 16;
@@ -284,10 +306,11 @@ void forward(const AttentionForwardTask& t) {
   w.values = take<uint16_t>(scratch, padded * w.columns);
   w.scores = take<float>(scratch, kQueryBlock * w.score_stride);
   w.probabilities = take<uint16_t>(scratch, kQueryBlock * w.probability_stride);
-  pack_transposed(static_cast<const uint16_t*>(t.k), t.kv_stride, t.seq_len, t.head_size, w.keys);
-  pack_interleaved(static_cast<const uint16_t*>(t.v), t.kv_stride, t.seq_len, padded, t.head_size, w.columns,
+  pack_transposed(static_cast<const uint16_t*>(t.k), t.kv_stride, keys, t.head_size, w.keys);
+  pack_interleaved(static_cast<const uint16_t*>(t.v), t.kv_stride, keys, padded, t.head_size, w.columns,
                    w.values);
-  for (int64_t query = 0; query < t.seq_len; query += kQueryBlock) forward_block(t, w, query_block(t, query));
+  for (int64_t query = 0; query < t.visibility.queries; query += kQueryBlock)
+    forward_block(t, w, query_block(t, query));
 }
 
 // ---- backward
@@ -299,14 +322,16 @@ struct BackwardBuffers {
   uint16_t* score_pairs;                  // [32][pair_stride][2], pairs of keys
   uint16_t* key_pairs;                    // [32][columns][2]
   float *lse2, *delta;                    // [T]: lse in powers of two, Σ o · grad_o
-  float *grad_q, *grad_k, *grad_v;        // [T][columns]
+  float* grad_q;                          // [T][columns]
+  float *grad_k, *grad_v;                 // [S][columns]
   int64_t padded, columns, row_stride, pair_stride;
 };
 
 BackwardBuffers backward_buffers(const AttentionBackwardTask& t) {
   BackwardBuffers w{};
   std::byte* scratch = t.scratch;
-  w.padded = padded_to_panels(t.seq_len);
+  w.padded = padded_to_panels(t.visibility.queries);
+  const int64_t padded_keys = padded_to_panels(t.visibility.keys);
   w.columns = (t.head_size + 15) / 16 * 16;
   w.row_stride = w.padded + 32;
   w.pair_stride = w.padded + 16;
@@ -319,8 +344,8 @@ BackwardBuffers backward_buffers(const AttentionBackwardTask& t) {
   w.score_pairs = take<uint16_t>(scratch, kKeyBlock * w.pair_stride);
   w.key_pairs = take<uint16_t>(scratch, kKeyBlock * w.columns);
   w.grad_q = take<float>(scratch, w.padded * w.columns);
-  w.grad_k = take<float>(scratch, w.padded * w.columns);
-  w.grad_v = take<float>(scratch, w.padded * w.columns);
+  w.grad_k = take<float>(scratch, padded_keys * w.columns);
+  w.grad_v = take<float>(scratch, padded_keys * w.columns);
   w.lse2 = take<float>(scratch, w.padded);
   w.delta = take<float>(scratch, w.padded);
   return w;
@@ -331,11 +356,12 @@ void prepare_query_head(const AttentionBackwardTask& t, const BackwardBuffers& w
   const auto* q = static_cast<const uint16_t*>(t.q) + head * t.head_size;
   const auto* o = static_cast<const uint16_t*>(t.o) + head * t.head_size;
   const auto* grad_o = static_cast<const uint16_t*>(t.grad_o) + head * t.head_size;
-  pack_transposed(q, t.q_stride, t.seq_len, t.head_size, w.queries);
-  pack_transposed(grad_o, t.o_stride, t.seq_len, t.head_size, w.grads);
-  pack_interleaved(q, t.q_stride, t.seq_len, w.padded, t.head_size, w.columns, w.query_pairs);
-  pack_interleaved(grad_o, t.o_stride, t.seq_len, w.padded, t.head_size, w.columns, w.grad_pairs);
-  for (int64_t row = 0; row < t.seq_len; ++row) {
+  const int64_t queries = t.visibility.queries;
+  pack_transposed(q, t.q_stride, queries, t.head_size, w.queries);
+  pack_transposed(grad_o, t.o_stride, queries, t.head_size, w.grads);
+  pack_interleaved(q, t.q_stride, queries, w.padded, t.head_size, w.columns, w.query_pairs);
+  pack_interleaved(grad_o, t.o_stride, queries, w.padded, t.head_size, w.columns, w.grad_pairs);
+  for (int64_t row = 0; row < queries; ++row) {
     F32x16 sum = zero_f32();
     for (int64_t c = 0; c < t.head_size; c += 16) {
       const Mask16 mask = first_lanes(t.head_size - c);
@@ -346,7 +372,7 @@ void prepare_query_head(const AttentionBackwardTask& t, const BackwardBuffers& w
     const float lse = t.lse[row * t.lse_stride + head];
     w.lse2[row] = lse < kMasked ? -kMasked : lse * kLog2E;  // a query that sees nothing: every 2^(…) is 0
   }
-  for (int64_t row = t.seq_len; row < w.padded; ++row) {
+  for (int64_t row = queries; row < w.padded; ++row) {
     w.delta[row] = 0;
     w.lse2[row] = -kMasked;
   }
@@ -354,34 +380,32 @@ void prepare_query_head(const AttentionBackwardTask& t, const BackwardBuffers& w
 }
 
 struct KeyRange {
-  int64_t begin, rows;             // keys
-  int64_t query_begin, query_end;  // multiples of 64
+  int64_t begin, rows;  // keys
+  Stretches queries;    // that see any, by 64
 };
 
+// Whether queries [64 q, ..) see any of keys [key, key + 64), or each sees each.
+template <class Visible>
+INGOT_INLINE int visible_quarters(const Visible& visible, const Visibility& v, int64_t q, int64_t key) {
+  const int64_t k = key / kBoundsBlock;
+  return int{visible(v, 2 * q, k)} + int{visible(v, 2 * q, k + 1)} + int{visible(v, 2 * q + 1, k)} +
+         int{visible(v, 2 * q + 1, k + 1)};
+}
+
 KeyRange key_range(const AttentionBackwardTask& t, int64_t padded, int64_t begin) {
-  KeyRange range{begin, smaller(kKeyBlock, t.seq_len - begin), 0, padded};
-  if (!t.visibility.ascending) return range;
-  range.query_begin = begin;
-  while (range.query_end - kKeyBlock > begin &&
-         t.visibility.doc_start[range.query_end - kKeyBlock] >= begin + range.rows) {
-    range.query_end -= kKeyBlock;
-  }
-  return range;
+  const Visibility& v = t.visibility;
+  const int64_t count = make_runs(v, padded / kKeyBlock, kKeyBlock,
+                                  [&](int64_t q) { return visible_quarters(any_visible, v, q, begin) > 0; });
+  return {begin, smaller(kKeyBlock, v.keys - begin), {v.runs, count}};
 }
 
 INGOT_INLINE Mask16 visible_queries(const AttentionBackwardTask& t, int64_t key, int64_t query) {
-  const Mask16 inside = first_lanes(t.seq_len - query);
-  const __m512i at = _mm512_set1_epi32(t.visibility.position[key]);
+  const Mask16 inside = first_lanes(t.visibility.queries - query);
+  const __m512i at = _mm512_set1_epi32(t.visibility.key_position[key]);
   const __m512i from = load_ints(t.visibility.doc_start + query, inside);
-  const __m512i to = load_ints(t.visibility.position + query, inside);
+  const __m512i to = load_ints(t.visibility.query_position + query, inside);
   return static_cast<Mask16>(inside & _mm512_cmp_epi32_mask(from, at, _MM_CMPINT_LE) &
                              _mm512_cmp_epi32_mask(at, to, _MM_CMPINT_LE));
-}
-
-bool every_query_sees(const AttentionBackwardTask& t, const KeyRange& keys, int64_t query) {
-  const int64_t last = query + kKeyBlock - 1;
-  return t.visibility.ascending && last < t.seq_len && query >= keys.begin + keys.rows - 1 &&
-         t.visibility.doc_start[last] <= keys.begin;
 }
 
 template <int MR>
@@ -440,10 +464,8 @@ template <int MR, int NR>
 void key_gradient_tile(const AttentionBackwardTask& t, const BackwardBuffers& w, const KeyRange& keys,
                        const KeyGradient& g, int64_t row, int64_t column, bool first, bool last) {
   F32x16 c[MR][NR];
-  multiply<MR, NR>({g.a + row * w.row_stride + keys.query_begin, w.row_stride * 2, 4,
-                    g.b + keys.query_begin * w.columns + column * 2, w.columns * 4,
-                    (keys.query_end - keys.query_begin) / 2},
-                   c);
+  multiply_stretches<MR, NR>(keys.queries, g.a + row * w.row_stride, w.row_stride, g.b + column * 2,
+                             w.columns, c);
   const F32x16 factor = set_f32(g.scale);
   for (int i = 0; i < MR; ++i) {
     const int64_t key = keys.begin + row + i;
@@ -479,11 +501,13 @@ void pair_grad_scores(const BackwardBuffers& w, const KeyRange& keys) {
     const uint16_t* row = w.grad_scores + key * w.row_stride;
     const Mask16 second = key + 1 < keys.rows ? Mask16{0xffff} : Mask16{0};
     uint16_t* out = w.score_pairs + key * w.pair_stride;
-    for (int64_t q = keys.query_begin; q < keys.query_end; q += 16) {
-      store_bits(
-          out + q * 2,
-          interleave(load_bits256(row + q, Mask16{0xffff}), load_bits256(row + w.row_stride + q, second)),
-          false);
+    for (int64_t i = 0; i < keys.queries.count; ++i) {
+      for (int64_t q = keys.queries.runs[i].begin; q < keys.queries.runs[i].end; q += 16) {
+        store_bits(
+            out + q * 2,
+            interleave(load_bits256(row + q, Mask16{0xffff}), load_bits256(row + w.row_stride + q, second)),
+            false);
+      }
     }
   }
 }
@@ -506,20 +530,33 @@ void query_gradient_tile(const BackwardBuffers& w, const KeyRange& keys, int64_t
   }
 }
 
+void make_grad_scores(const AttentionBackwardTask& t, const BackwardBuffers& w, const KeyRange& keys,
+                      int64_t query) {
+  const bool full = visible_quarters(all_visible, t.visibility, query / kKeyBlock, keys.begin) == 4;
+  for (int64_t row = 0; row < keys.rows; row += kRowsMax) {
+    with_tile(smaller(kRowsMax, keys.rows - row), kVectorsMax, [&]<int MR, int NR>() {
+      if constexpr (NR == 4) probability_tile<MR>(t, w, keys, row, query, full);
+    });
+  }
+  for (int64_t row = 0; row < keys.rows; row += kRowsMax) {
+    with_tile(smaller(kRowsMax, keys.rows - row), kVectorsMax, [&]<int MR, int NR>() {
+      if constexpr (NR == 4) grad_score_tile<MR>(t, w, keys, row, query);
+    });
+  }
+}
+
+void query_gradient(const BackwardBuffers& w, const KeyRange& keys, const Run& queries, int64_t column) {
+  for (int64_t query = queries.begin; query < queries.end; query += kRowsMax) {
+    with_vectors<kRowsMax>(smaller(kVectorsMax, (w.columns - column) / 16),
+                           [&]<int MR, int NR>() { query_gradient_tile<MR, NR>(w, keys, query, column); });
+  }
+}
+
 void backward_keys(const AttentionBackwardTask& t, const BackwardBuffers& w, const KeyRange& keys,
                    int64_t head) {
-  for (int64_t query = keys.query_begin; query < keys.query_end; query += kKeyBlock) {
-    const bool full = every_query_sees(t, keys, query);
-    for (int64_t row = 0; row < keys.rows; row += kRowsMax) {
-      with_tile(smaller(kRowsMax, keys.rows - row), kVectorsMax, [&]<int MR, int NR>() {
-        if constexpr (NR == 4) probability_tile<MR>(t, w, keys, row, query, full);
-      });
-    }
-    for (int64_t row = 0; row < keys.rows; row += kRowsMax) {
-      with_tile(smaller(kRowsMax, keys.rows - row), kVectorsMax, [&]<int MR, int NR>() {
-        if constexpr (NR == 4) grad_score_tile<MR>(t, w, keys, row, query);
-      });
-    }
+  for (int64_t i = 0; i < keys.queries.count; ++i) {
+    for (int64_t query = keys.queries.runs[i].begin; query < keys.queries.runs[i].end; query += kKeyBlock)
+      make_grad_scores(t, w, keys, query);
   }
   key_gradient(t, w, keys, {w.probabilities, w.grad_pairs, 1.0F, w.grad_v, static_cast<uint16_t*>(t.grad_v)},
                head);
@@ -529,10 +566,7 @@ void backward_keys(const AttentionBackwardTask& t, const BackwardBuffers& w, con
   pack_interleaved(static_cast<const uint16_t*>(t.k) + keys.begin * t.kv_stride, t.kv_stride, keys.rows,
                    (keys.rows + 1) / 2 * 2, t.head_size, w.columns, w.key_pairs);
   for (int64_t column = 0; column < w.columns; column += kVectorsMax * 16) {
-    for (int64_t query = keys.query_begin; query < keys.query_end; query += kRowsMax) {
-      with_vectors<kRowsMax>(smaller(kVectorsMax, (w.columns - column) / 16),
-                             [&]<int MR, int NR>() { query_gradient_tile<MR, NR>(w, keys, query, column); });
-    }
+    for (int64_t i = 0; i < keys.queries.count; ++i) query_gradient(w, keys, keys.queries.runs[i], column);
   }
 }
 
@@ -540,10 +574,10 @@ void backward(const AttentionBackwardTask& t) {
   const BackwardBuffers w = backward_buffers(t);
   for (int64_t head = 0; head < t.group; ++head) {
     prepare_query_head(t, w, head);
-    for (int64_t key = 0; key < t.seq_len; key += kKeyBlock)
+    for (int64_t key = 0; key < t.visibility.keys; key += kKeyBlock)
       backward_keys(t, w, key_range(t, w.padded, key), head);
     auto* grad_q = static_cast<uint16_t*>(t.grad_q) + head * t.head_size;
-    for (int64_t row = 0; row < t.seq_len; ++row) {
+    for (int64_t row = 0; row < t.visibility.queries; ++row) {
       for (int64_t c = 0; c < t.head_size; c += 16) {
         store_bf16(grad_q + row * t.q_stride + c,
                    multiply_f32(load_f32(w.grad_q + row * w.columns + c), set_f32(t.scale)),

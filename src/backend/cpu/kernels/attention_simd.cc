@@ -24,13 +24,14 @@ constexpr float kMasked = -1e30F;  // finite: scores may be subtracted from one 
 
 HWY_INLINE int64_t padded_columns(int64_t head_size) { return (head_size + 15) / 16 * 16; }
 
-// Element k of row i at a + i · row_step + k · k_step; b [k][b_step].
+// Element k of row i at a + i · row_step + k · k_step; b [k][b_step]; the sum is over the k of all runs.
 struct Operands {
   const float* a;
   int64_t row_step, k_step;
   const float* b;
   int64_t b_step;
-  int64_t k;
+  const Run* runs;
+  int64_t run_count;
 };
 
 template <int MR, int NV, class Finish>
@@ -40,16 +41,18 @@ HWY_INLINE void multiply_tile(const Operands& o, const Finish& finish) {
   for (auto& row : c) {
     for (auto& value : row) value = hn::Zero(d);
   }
-  const float *a = o.a, *b = o.b;
-  for (int64_t k = 0; k < o.k; ++k) {
-    F32Vec columns[NV];
-    for (int j = 0; j < NV; ++j) columns[j] = hn::LoadU(d, b + j * lanes());
-    for (int i = 0; i < MR; ++i) {
-      const F32Vec value = hn::Set(d, a[i * o.row_step]);
-      for (int j = 0; j < NV; ++j) c[i][j] = hn::MulAdd(value, columns[j], c[i][j]);
+  for (int64_t run = 0; run < o.run_count; ++run) {
+    const float *a = o.a + o.runs[run].begin * o.k_step, *b = o.b + o.runs[run].begin * o.b_step;
+    for (int64_t k = o.runs[run].begin; k < o.runs[run].end; ++k) {
+      F32Vec columns[NV];
+      for (int j = 0; j < NV; ++j) columns[j] = hn::LoadU(d, b + j * lanes());
+      for (int i = 0; i < MR; ++i) {
+        const F32Vec value = hn::Set(d, a[i * o.row_step]);
+        for (int j = 0; j < NV; ++j) c[i][j] = hn::MulAdd(value, columns[j], c[i][j]);
+      }
+      a += o.k_step;
+      b += o.b_step;
     }
-    a += o.k_step;
-    b += o.b_step;
   }
   for (int i = 0; i < MR; ++i) {
     for (int j = 0; j < NV; ++j) finish(i, j * lanes(), c[i][j]);
@@ -98,14 +101,16 @@ void copy_rows(const T* x, int64_t stride, int64_t rows, int64_t padded_rows, in
   }
 }
 
-// Position and document start, padded so that no key after T is seen and no query after T sees.
+// Padded so that no key behind the last is seen and no query behind the last sees.
 struct PaddedVisibility {
-  int32_t *position, *doc_start;
-  void fill(const Visibility& v, int64_t seq_len) const {
-    for (int64_t i = 0; i < padded_to_panels(seq_len); ++i) {
-      position[i] = i < seq_len ? v.position[i] : std::numeric_limits<int32_t>::min();
-      doc_start[i] = i < seq_len ? v.doc_start[i] : std::numeric_limits<int32_t>::max();
+  int32_t *query_position, *doc_start, *key_position;
+  void fill(const Visibility& v) const {
+    for (int64_t i = 0; i < padded_to_panels(v.queries); ++i) {
+      query_position[i] = i < v.queries ? v.query_position[i] : std::numeric_limits<int32_t>::min();
+      doc_start[i] = i < v.queries ? v.doc_start[i] : std::numeric_limits<int32_t>::max();
     }
+    for (int64_t i = 0; i < padded_to_panels(v.keys); ++i)
+      key_position[i] = i < v.keys ? v.key_position[i] : std::numeric_limits<int32_t>::min();
   }
 };
 
@@ -122,28 +127,49 @@ T* take(std::byte*& scratch, int64_t count) {
   return taken;
 }
 
+// Calls body(first) for every block of 64 of the runs.
+template <class Body>
+HWY_INLINE void for_blocks(const Run* runs, int64_t count, const Body& body) {
+  for (int64_t i = 0; i < count; ++i)
+    for (int64_t at = runs[i].begin; at < runs[i].end; at += kKeyBlock) body(at);
+}
+
 struct ForwardBuffers {
   float *keys, *values, *queries, *scores;
   PaddedVisibility visible;
   int64_t stride, columns;
 };
 
+inline PaddedVisibility take_visibility(const Visibility& v, std::byte*& scratch) {
+  const int64_t queries = padded_to_panels(v.queries), keys = padded_to_panels(v.keys);
+  const PaddedVisibility visible{take<int32_t>(scratch, queries), take<int32_t>(scratch, queries),
+                                 take<int32_t>(scratch, keys)};
+  visible.fill(v);
+  return visible;
+}
+
 // Scores of one row to probabilities before division; returns 1 / their sum and writes lse.
-inline float exponentials(const ForwardBuffers& w, float scale, int64_t row, int64_t begin, int64_t end,
+inline float exponentials(const ForwardBuffers& w, float scale, int64_t row, const Run* runs, int64_t count,
                           float* lse) {
   const F32Tag d;
   float* scores = w.scores + row * w.stride;
   F32Vec highest = hn::Set(d, kMasked);
-  for (int64_t key = begin; key < end; key += lanes()) highest = hn::Max(highest, hn::LoadU(d, scores + key));
+  for (int64_t i = 0; i < count; ++i)
+    for (int64_t key = runs[i].begin; key < runs[i].end; key += lanes())
+      highest = hn::Max(highest, hn::LoadU(d, scores + key));
   const float top = hn::GetLane(hn::MaxOfLanes(d, highest));
-  const F32Vec factor = hn::Set(d, scale * kLog2E), shift = hn::Set(d, top * scale * kLog2E);
-  F32Vec sum = hn::Zero(d);
-  for (int64_t key = begin; key < end; key += lanes()) {
-    const F32Vec p = power_of_two(hn::MulSub(hn::LoadU(d, scores + key), factor, shift));
-    sum = hn::Add(sum, p);
-    hn::StoreU(p, d, scores + key);
-  }
+  // Where nothing is seen every score is that of a masked key: its difference from itself, fused, is no zero.
   const bool sees_nothing = top <= kMasked * 0.5F;
+  const F32Vec factor = hn::Set(d, scale * kLog2E),
+               shift = hn::Set(d, sees_nothing ? 0.0F : top * scale * kLog2E);
+  F32Vec sum = hn::Zero(d);
+  for (int64_t i = 0; i < count; ++i) {
+    for (int64_t key = runs[i].begin; key < runs[i].end; key += lanes()) {
+      const F32Vec p = power_of_two(hn::MulSub(hn::LoadU(d, scores + key), factor, shift));
+      sum = hn::Add(sum, p);
+      hn::StoreU(p, d, scores + key);
+    }
+  }
   *lse = sees_nothing ? -std::numeric_limits<float>::infinity() : top * scale + std::log(sum_of(sum));
   return sees_nothing ? 0.0F : 1.0F / sum_of(sum);
 }
@@ -151,41 +177,40 @@ inline float exponentials(const ForwardBuffers& w, float scale, int64_t row, int
 template <class T>
 void forward_block(const AttentionForwardTask& t, const ForwardBuffers& w, int64_t begin) {
   const hn::Rebind<int32_t, F32Tag> di;
-  const int64_t rows = std::min(kQueryBlock, t.seq_len - begin);
-  int64_t key_begin = 0, key_end = padded_to_panels(t.seq_len);
-  if (t.visibility.ascending) {
-    key_begin = std::max<int64_t>(t.visibility.doc_start[begin], 0) / kKeyBlock * kKeyBlock;
-    key_end = padded_to_panels(begin + rows);
-  }
+  const Visibility& v = t.visibility;
+  const int64_t rows = std::min(kQueryBlock, v.queries - begin), q = begin / kBoundsBlock;
+  const int64_t panels = make_runs(v, padded_to_panels(v.keys) / kKeyBlock, kKeyBlock, [&](int64_t k) {
+    return any_visible(v, q, 2 * k) || any_visible(v, q, 2 * k + 1);
+  });
+  const Run head{0, t.head_size};
   copy_rows(static_cast<const T*>(t.q) + begin * t.q_stride, t.q_stride, rows, rows, t.head_size, w.queries);
-  for (int64_t key = key_begin; key < key_end; key += kKeyBlock) {
-    multiply(rows, kKeyBlock, {w.queries, w.columns, 1, w.keys + key * t.head_size, kKeyBlock, t.head_size},
+  for_blocks(v.runs, panels, [&](int64_t key) {
+    multiply(rows, kKeyBlock, {w.queries, w.columns, 1, w.keys + key * t.head_size, kKeyBlock, &head, 1},
              [&](int64_t row, int64_t column, F32Vec c) {
-               const auto at = hn::LoadU(di, w.visible.position + key + column);
+               const auto at = hn::LoadU(di, w.visible.key_position + key + column);
                const auto mask = between(hn::Set(di, w.visible.doc_start[begin + row]), at,
-                                         hn::Set(di, w.visible.position[begin + row]));
+                                         hn::Set(di, w.visible.query_position[begin + row]));
                hn::StoreU(hn::IfThenElse(mask, c, hn::Set(F32Tag(), kMasked)), F32Tag(),
                           w.scores + row * w.stride + key + column);
              });
-  }
+  });
   float inverse[kQueryBlock];
   for (int64_t row = 0; row < rows; ++row) {
     float* lse = t.lse + (begin + row) * t.lse_stride;
-    inverse[row] = exponentials(w, t.scale, row, key_begin, key_end, lse);
+    inverse[row] = exponentials(w, t.scale, row, v.runs, panels, lse);
   }
-  multiply(
-      rows, w.columns,
-      {w.scores + key_begin, w.stride, 1, w.values + key_begin * w.columns, w.columns, key_end - key_begin},
-      [&](int64_t row, int64_t column, F32Vec c) {
-        if (column >= t.head_size) return;
-        T* o = static_cast<T*>(t.o) + (begin + row) * t.o_stride + column;
-        store_first(hn::Mul(c, hn::Set(F32Tag(), inverse[row])), o, std::min(lanes(), t.head_size - column));
-      });
+  multiply(rows, w.columns, {w.scores, w.stride, 1, w.values, w.columns, v.runs, panels},
+           [&](int64_t row, int64_t column, F32Vec c) {
+             if (column >= t.head_size) return;
+             T* o = static_cast<T*>(t.o) + (begin + row) * t.o_stride + column;
+             store_first(hn::Mul(c, hn::Set(F32Tag(), inverse[row])), o,
+                         std::min(lanes(), t.head_size - column));
+           });
 }
 
 template <class T>
 void forward_head(const AttentionForwardTask& t) {
-  const int64_t padded = padded_to_panels(t.seq_len);
+  const int64_t keys = t.visibility.keys, padded = padded_to_panels(keys);
   std::byte* scratch = t.scratch;
   ForwardBuffers w{};
   w.columns = padded_columns(t.head_size);
@@ -194,11 +219,10 @@ void forward_head(const AttentionForwardTask& t) {
   w.values = take<float>(scratch, padded * w.columns);
   w.queries = take<float>(scratch, kQueryBlock * w.columns);
   w.scores = take<float>(scratch, kQueryBlock * w.stride);
-  w.visible = {take<int32_t>(scratch, padded), take<int32_t>(scratch, padded)};
-  w.visible.fill(t.visibility, t.seq_len);
-  copy_transposed(static_cast<const T*>(t.k), t.kv_stride, t.seq_len, t.head_size, w.keys);
-  copy_rows(static_cast<const T*>(t.v), t.kv_stride, t.seq_len, padded, t.head_size, w.values);
-  for (int64_t query = 0; query < t.seq_len; query += kQueryBlock) forward_block<T>(t, w, query);
+  w.visible = take_visibility(t.visibility, scratch);
+  copy_transposed(static_cast<const T*>(t.k), t.kv_stride, keys, t.head_size, w.keys);
+  copy_rows(static_cast<const T*>(t.v), t.kv_stride, keys, padded, t.head_size, w.values);
+  for (int64_t query = 0; query < t.visibility.queries; query += kQueryBlock) forward_block<T>(t, w, query);
 }
 void forward_f32(const AttentionForwardTask& t) { forward_head<float>(t); }
 void forward_bf16(const AttentionForwardTask& t) { forward_head<Bf16>(t); }
@@ -208,7 +232,8 @@ struct BackwardBuffers {
   float *query_rows, *grad_rows;       // [T][columns]
   float *key_rows, *value_rows;        // [64][columns]
   float *probabilities, *grad_scores;  // [64][stride]
-  float *grad_q, *grad_k, *grad_v;     // [T][columns]
+  float* grad_q;                       // [T][columns]
+  float *grad_k, *grad_v;              // [S][columns]
   float *lse2, *delta;                 // [T]
   PaddedVisibility visible;
   int64_t padded, stride, columns;
@@ -217,16 +242,19 @@ struct BackwardBuffers {
 inline BackwardBuffers backward_buffers(const AttentionBackwardTask& t) {
   std::byte* scratch = t.scratch;
   BackwardBuffers w{};
-  w.padded = padded_to_panels(t.seq_len);
+  w.padded = padded_to_panels(t.visibility.queries);
   w.columns = padded_columns(t.head_size);
   w.stride = w.padded + 16;
-  for (float** part : {&w.queries, &w.grads, &w.query_rows, &w.grad_rows, &w.grad_q, &w.grad_k, &w.grad_v}) {
+  for (float** part : {&w.queries, &w.grads, &w.query_rows, &w.grad_rows, &w.grad_q}) {
     *part = take<float>(scratch, w.padded * w.columns);
+  }
+  for (float** part : {&w.grad_k, &w.grad_v}) {
+    *part = take<float>(scratch, padded_to_panels(t.visibility.keys) * w.columns);
   }
   for (float** part : {&w.key_rows, &w.value_rows}) *part = take<float>(scratch, kKeyBlock * w.columns);
   for (float** part : {&w.probabilities, &w.grad_scores}) *part = take<float>(scratch, kKeyBlock * w.stride);
   for (float** part : {&w.lse2, &w.delta}) *part = take<float>(scratch, w.padded);
-  w.visible = {take<int32_t>(scratch, w.padded), take<int32_t>(scratch, w.padded)};
+  w.visible = take_visibility(t.visibility, scratch);
   return w;
 }
 
@@ -235,17 +263,18 @@ void prepare_query_head(const AttentionBackwardTask& t, const BackwardBuffers& w
   const auto* q = static_cast<const T*>(t.q) + head * t.head_size;
   const auto* o = static_cast<const T*>(t.o) + head * t.head_size;
   const auto* grad_o = static_cast<const T*>(t.grad_o) + head * t.head_size;
-  copy_transposed(q, t.q_stride, t.seq_len, t.head_size, w.queries);
-  copy_transposed(grad_o, t.o_stride, t.seq_len, t.head_size, w.grads);
-  copy_rows(q, t.q_stride, t.seq_len, w.padded, t.head_size, w.query_rows);
-  copy_rows(grad_o, t.o_stride, t.seq_len, w.padded, t.head_size, w.grad_rows);
+  const int64_t queries = t.visibility.queries;
+  copy_transposed(q, t.q_stride, queries, t.head_size, w.queries);
+  copy_transposed(grad_o, t.o_stride, queries, t.head_size, w.grads);
+  copy_rows(q, t.q_stride, queries, w.padded, t.head_size, w.query_rows);
+  copy_rows(grad_o, t.o_stride, queries, w.padded, t.head_size, w.grad_rows);
   for (int64_t row = 0; row < w.padded; ++row) {
     float sum = 0;
-    for (int64_t c = 0; c < t.head_size && row < t.seq_len; ++c) {
+    for (int64_t c = 0; c < t.head_size && row < queries; ++c) {
       sum += to_f32(o[row * t.o_stride + c]) * to_f32(grad_o[row * t.o_stride + c]);
     }
     w.delta[row] = sum;
-    const float lse = row < t.seq_len ? t.lse[row * t.lse_stride + head] : kMasked * 2;
+    const float lse = row < queries ? t.lse[row * t.lse_stride + head] : kMasked * 2;
     w.lse2[row] = lse < kMasked ? -kMasked : lse * kLog2E;  // a query that sees nothing: every 2^(…) is 0
   }
   std::fill(w.grad_q, w.grad_q + w.padded * w.columns, 0.0F);
@@ -253,10 +282,10 @@ void prepare_query_head(const AttentionBackwardTask& t, const BackwardBuffers& w
 
 // grad_k or grad_v of one key block: a long reduction over queries; a group's heads add up in f32.
 template <class T>
-void key_gradient(const AttentionBackwardTask& t, const BackwardBuffers& w, int64_t key, int64_t query,
+void key_gradient(const AttentionBackwardTask& t, const BackwardBuffers& w, int64_t key, int64_t runs,
                   int64_t head, const float* a, const float* b, float scale, float* sums, T* out) {
-  const int64_t rows = std::min(kKeyBlock, t.seq_len - key);
-  multiply(rows, w.columns, {a + query, w.stride, 1, b + query * w.columns, w.columns, w.padded - query},
+  const int64_t rows = std::min(kKeyBlock, t.visibility.keys - key);
+  multiply(rows, w.columns, {a, w.stride, 1, b, w.columns, t.visibility.runs, runs},
            [&](int64_t row, int64_t column, F32Vec c) {
              float* at = sums + (key + row) * w.columns + column;
              c = hn::Mul(c, hn::Set(F32Tag(), scale));
@@ -272,51 +301,57 @@ template <class T>
 void backward_keys(const AttentionBackwardTask& t, const BackwardBuffers& w, int64_t key, int64_t head) {
   const F32Tag d;
   const hn::Rebind<int32_t, F32Tag> di;
-  const int64_t rows = std::min(kKeyBlock, t.seq_len - key);
-  const int64_t first = t.visibility.ascending ? key : 0;
+  const Visibility& v = t.visibility;
+  const int64_t rows = std::min(kKeyBlock, v.keys - key), k = key / kBoundsBlock;
+  const int64_t runs = make_runs(v, w.padded / kKeyBlock, kKeyBlock, [&](int64_t q) {
+    return any_visible(v, 2 * q, k) || any_visible(v, 2 * q, k + 1) || any_visible(v, 2 * q + 1, k) ||
+           any_visible(v, 2 * q + 1, k + 1);
+  });
+  const Run head_columns{0, t.head_size}, key_rows{0, rows};
   copy_rows(static_cast<const T*>(t.k) + key * t.kv_stride, t.kv_stride, rows, rows, t.head_size, w.key_rows);
   copy_rows(static_cast<const T*>(t.v) + key * t.kv_stride, t.kv_stride, rows, rows, t.head_size,
             w.value_rows);
   const F32Vec factor = hn::Set(d, t.scale * kLog2E);
-  for (int64_t query = first; query < w.padded; query += kKeyBlock) {
+  for_blocks(v.runs, runs, [&](int64_t query) {
     const int64_t panel = query * t.head_size;
-    multiply(rows, kKeyBlock, {w.key_rows, w.columns, 1, w.queries + panel, kKeyBlock, t.head_size},
+    multiply(rows, kKeyBlock, {w.key_rows, w.columns, 1, w.queries + panel, kKeyBlock, &head_columns, 1},
              [&](int64_t row, int64_t column, F32Vec c) {
                const int64_t q = query + column;
-               const auto mask =
-                   between(hn::LoadU(di, w.visible.doc_start + q), hn::Set(di, w.visible.position[key + row]),
-                           hn::LoadU(di, w.visible.position + q));
+               const auto mask = between(hn::LoadU(di, w.visible.doc_start + q),
+                                         hn::Set(di, w.visible.key_position[key + row]),
+                                         hn::LoadU(di, w.visible.query_position + q));
                const F32Vec p = power_of_two(hn::MulSub(c, factor, hn::LoadU(d, w.lse2 + q)));
                hn::StoreU(hn::IfThenElseZero(mask, p), d, w.probabilities + row * w.stride + q);
              });
-    multiply(rows, kKeyBlock, {w.value_rows, w.columns, 1, w.grads + panel, kKeyBlock, t.head_size},
+    multiply(rows, kKeyBlock, {w.value_rows, w.columns, 1, w.grads + panel, kKeyBlock, &head_columns, 1},
              [&](int64_t row, int64_t column, F32Vec c) {
                const int64_t q = query + column;
                const F32Vec p = hn::LoadU(d, w.probabilities + row * w.stride + q);
                hn::StoreU(hn::Mul(hn::Sub(c, hn::LoadU(d, w.delta + q)), p), d,
                           w.grad_scores + row * w.stride + q);
              });
-  }
-  key_gradient(t, w, key, first, head, w.probabilities, w.grad_rows, 1.0F, w.grad_v,
+  });
+  key_gradient(t, w, key, runs, head, w.probabilities, w.grad_rows, 1.0F, w.grad_v,
                static_cast<T*>(t.grad_v));
-  key_gradient(t, w, key, first, head, w.grad_scores, w.query_rows, t.scale, w.grad_k,
+  key_gradient(t, w, key, runs, head, w.grad_scores, w.query_rows, t.scale, w.grad_k,
                static_cast<T*>(t.grad_k));
-  multiply(w.padded - first, w.columns, {w.grad_scores + first, 1, w.stride, w.key_rows, w.columns, rows},
-           [&](int64_t row, int64_t column, F32Vec c) {
-             float* at = w.grad_q + (first + row) * w.columns + column;
-             hn::StoreU(hn::Add(c, hn::LoadU(d, at)), d, at);
-           });
+  for_blocks(v.runs, runs, [&](int64_t query) {
+    multiply(kKeyBlock, w.columns, {w.grad_scores + query, 1, w.stride, w.key_rows, w.columns, &key_rows, 1},
+             [&](int64_t row, int64_t column, F32Vec c) {
+               float* at = w.grad_q + (query + row) * w.columns + column;
+               hn::StoreU(hn::Add(c, hn::LoadU(d, at)), d, at);
+             });
+  });
 }
 
 template <class T>
 void backward_heads(const AttentionBackwardTask& t) {
   const BackwardBuffers w = backward_buffers(t);
-  w.visible.fill(t.visibility, t.seq_len);
   for (int64_t head = 0; head < t.group; ++head) {
     prepare_query_head<T>(t, w, head);
-    for (int64_t key = 0; key < t.seq_len; key += kKeyBlock) backward_keys<T>(t, w, key, head);
+    for (int64_t key = 0; key < t.visibility.keys; key += kKeyBlock) backward_keys<T>(t, w, key, head);
     T* grad_q = static_cast<T*>(t.grad_q) + head * t.head_size;
-    for (int64_t row = 0; row < t.seq_len; ++row) {
+    for (int64_t row = 0; row < t.visibility.queries; ++row) {
       for (int64_t c = 0; c < t.head_size; ++c) {
         store_scalar(t.scale * w.grad_q[row * w.columns + c], grad_q + row * t.q_stride + c);
       }
@@ -339,13 +374,13 @@ HWY_EXPORT(backward_bf16);
 
 namespace {
 
-int64_t forward_bytes(int64_t seq_len, int64_t head_size) {
-  const int64_t t = padded_to_panels(seq_len), d = (head_size + 15) / 16 * 16;
-  return 4 * (2 * t * d + kQueryBlock * d + kQueryBlock * (t + 16) + 2 * t);
+int64_t forward_bytes(int64_t queries, int64_t keys, int64_t head_size) {
+  const int64_t t = padded_to_panels(queries), s = padded_to_panels(keys), d = (head_size + 15) / 16 * 16;
+  return 4 * (2 * s * d + kQueryBlock * d + kQueryBlock * (s + 16) + 2 * t + s);
 }
-int64_t backward_bytes(int64_t seq_len, int64_t head_size) {
-  const int64_t t = padded_to_panels(seq_len), d = (head_size + 15) / 16 * 16;
-  return 4 * (7 * t * d + 2 * kKeyBlock * (d + t + 16) + 4 * t);
+int64_t backward_bytes(int64_t queries, int64_t keys, int64_t head_size) {
+  const int64_t t = padded_to_panels(queries), s = padded_to_panels(keys), d = (head_size + 15) / 16 * 16;
+  return 4 * (5 * t * d + 2 * s * d + 2 * kKeyBlock * (d + t + 16) + 4 * t + s);
 }
 
 const AttentionKernels kF32Attention{[](const AttentionForwardTask& t) {

@@ -33,7 +33,8 @@ struct Expected {
 class Loop {
  public:
   Loop(const AttentionShape& s, double scale, const TestTensor& q, const TestTensor& k, const TestTensor& v,
-       const TestTensor& grad_o, const TestTensor& position, const TestTensor& doc_start)
+       const TestTensor& grad_o, const TestTensor& position, const TestTensor& key_position,
+       const TestTensor& doc_start)
       : s_(s),
         scale_(scale),
         q_(q),
@@ -41,6 +42,7 @@ class Loop {
         v_(v),
         grad_o_(grad_o),
         position_(position),
+        key_position_(key_position),
         doc_start_(doc_start) {}
 
   Expected run() {
@@ -58,15 +60,15 @@ class Loop {
 
  private:
   int64_t key_at(int64_t b, int64_t h, int64_t s) const {
-    return ((b * s_.seq_len + s) * s_.kv_heads + h / (s_.heads / s_.kv_heads)) * s_.head_size;
+    return ((b * s_.key_len() + s) * s_.kv_heads + h / (s_.heads / s_.kv_heads)) * s_.head_size;
   }
   void query(int64_t b, int64_t h, int64_t t) {
     const int64_t row = b * s_.seq_len + t, at = (row * s_.heads + h) * s_.head_size;
     std::vector<int64_t> seen;
     std::vector<double> p;
     double sum = 0;
-    for (int64_t s = 0; s < s_.seq_len; ++s) {
-      const double pos = position_.at(b * s_.seq_len + s);
+    for (int64_t s = 0; s < s_.key_len(); ++s) {
+      const double pos = key_position_.at(b * s_.key_len() + s);
       if (pos < doc_start_.at(row) || pos > position_.at(row)) continue;
       double score = 0;
       for (int64_t c = 0; c < s_.head_size; ++c) score += q_.at(at + c) * k_.at(key_at(b, h, s) + c);
@@ -99,7 +101,7 @@ class Loop {
 
   const AttentionShape s_;
   const double scale_;
-  const TestTensor &q_, &k_, &v_, &grad_o_, &position_, &doc_start_;
+  const TestTensor &q_, &k_, &v_, &grad_o_, &position_, &key_position_, &doc_start_;
   Expected out_;
 };
 
@@ -129,7 +131,8 @@ void check_case(const Case& c) {
   TestTensor position(DType::kI32, {s.batch, s.seq_len}), doc_start(DType::kI32, {s.batch, s.seq_len});
   fill_masks(c.mask, s, position, doc_start);
   const float scale = 1.0F / std::sqrt(static_cast<float>(s.head_size));
-  const Expected expected = Loop(s, static_cast<double>(scale), q, k, v, grad_o, position, doc_start).run();
+  const Expected expected =
+      Loop(s, static_cast<double>(scale), q, k, v, grad_o, position, position, doc_start).run();
   // P and dS are rounded to bf16 before their products, a little more than the output's own rounding.
   const double bound = c.dtype == DType::kBF16 ? 5e-3 : 1e-5;
   testing::for_each_cpu([&](const Cpu& cpu) {
@@ -183,6 +186,163 @@ TEST(AttentionTest, EqualsALoop) {
       check_case({dtype, {1, 130, 2, 1, 34}, mask});
       check_case({dtype, {1, 100, 4, 2, 128}, mask});
       check_case({dtype, {2, 64, 1, 1, 32}, mask});
+    }
+  }
+}
+
+// One rank's queries (a chunk of the head of the sequence and one of the tail) and the keys of all ranks, at
+// once or block by block.
+class ContextCase {
+ public:
+  static constexpr int64_t kRanks = 3;
+
+  ContextCase(DType dtype, int64_t chunk, int64_t rank)
+      : dtype_(dtype),
+        held_(2 * chunk),
+        rank_(rank),
+        all_{2, held_, 4, 2, 16, kRanks * held_},
+        q_(random_tensor(dtype, {2, held_, 64}, 1, 2)),
+        k_(random_tensor(dtype, {2, kRanks * held_, 32}, 2, 2)),
+        v_(random_tensor(dtype, {2, kRanks * held_, 32}, 3)),
+        grad_o_(random_tensor(dtype, {2, held_, 64}, 4)),
+        position_(DType::kI32, {2, held_}),
+        key_position_(DType::kI32, {2, kRanks * held_}),
+        doc_start_(DType::kI32, {2, held_}) {
+    const auto position_of = [&](int64_t r, int64_t t) {
+      return t < chunk ? r * chunk + t : (2 * kRanks - 1 - r) * chunk + t - chunk;
+    };
+    for (int64_t b = 0; b < 2; ++b) {
+      for (int64_t s = 0; s < kRanks * held_; ++s)
+        key_position_.set(b * kRanks * held_ + s, static_cast<double>(position_of(s / held_, s % held_)));
+      for (int64_t t = 0; t < held_; ++t) {
+        const int64_t p = position_of(rank, t), second = kRanks * chunk + b;
+        position_.set(b * held_ + t, static_cast<double>(p));
+        doc_start_.set(b * held_ + t, b == 1 && p >= second ? static_cast<double>(second) : 0);
+      }
+    }
+    expected_ = Loop(all_, 0.25, q_, k_, v_, grad_o_, position_, key_position_, doc_start_).run();
+  }
+
+  std::string gathered(const Cpu& cpu) const {
+    Result result(*this);
+    run_forward(cpu, all_, k_, v_, key_position_, result.o, result.lse);
+    run_backward(cpu, all_, k_, v_, key_position_, result, result.dq, result.dk, result.dv);
+    return check(result, "gathered");
+  }
+
+  std::string round(const Cpu& cpu) const {
+    AttentionShape block = all_;
+    block.keys = held_;
+    Result result(*this);
+    TestTensor sum(DType::kF32, {2, held_, 64}), sum_lse(DType::kF32, {2, held_, 4});
+    for (int64_t step = 0; step < kRanks; ++step) {
+      const int64_t from = (rank_ + kRanks - step) % kRanks;
+      TestTensor o(dtype_, {2, held_, 64}), lse(DType::kF32, {2, held_, 4});
+      run_forward(cpu, block, part(k_, from), part(v_, from), part(key_position_, from), o, lse);
+      TestTensor& to = step + 1 == kRanks ? result.o : sum;
+      AttentionMergeArgs merge{sum.view(),     o.view(),
+                               sum_lse.view(), lse.view(),
+                               to.view(),      step + 1 == kRanks ? result.lse.view() : sum_lse.view()};
+      if (step == 0) {
+        for (int64_t i = 0; i < sum.size(); ++i) sum.set(i, o.at(i));
+        for (int64_t i = 0; i < lse.size(); ++i) sum_lse.view().as<float>()[i] = lse.view().as<float>()[i];
+      } else {
+        merge_attention(cpu, merge);
+      }
+    }
+    std::vector<double> dq(static_cast<size_t>(q_.size()), 0);
+    for (int64_t from = 0; from < kRanks; ++from) {
+      TestTensor block_dq(dtype_, {2, held_, 64}), dk(dtype_, {2, held_, 32}), dv(dtype_, {2, held_, 32});
+      run_backward(cpu, block, part(k_, from), part(v_, from), part(key_position_, from), result, block_dq,
+                   dk, dv);
+      for (size_t i = 0; i < dq.size(); ++i) dq[i] += block_dq.at(static_cast<int64_t>(i));
+      for (int64_t i = 0; i < dk.size(); ++i) {
+        const int64_t row = held_ * 32, at = (i / row * kRanks + from) * row + i % row;
+        result.dk.set(at, dk.at(i));
+        result.dv.set(at, dv.at(i));
+      }
+    }
+    for (size_t i = 0; i < dq.size(); ++i) result.dq.set(static_cast<int64_t>(i), dq[i]);
+    return check(result, "round");
+  }
+
+ private:
+  struct Result {
+    explicit Result(const ContextCase& c)
+        : o(c.dtype_, {2, c.held_, 64}),
+          lse(DType::kF32, {2, c.held_, 4}),
+          dq(c.dtype_, {2, c.held_, 64}),
+          dk(c.dtype_, {2, kRanks * c.held_, 32}),
+          dv(c.dtype_, {2, kRanks * c.held_, 32}) {}
+    TestTensor o, lse, dq, dk, dv;
+  };
+
+  // Rank `from`'s of [B, S, ...].
+  TestTensor part(const TestTensor& whole, int64_t from) const {
+    const int64_t width = whole.size() / (2 * kRanks * held_), row = held_ * width;
+    TestTensor result(whole.view().dtype, {2, held_, width});
+    for (int64_t i = 0; i < result.size(); ++i)
+      result.set(i, whole.at((i / row * kRanks + from) * row + i % row));
+    return result;
+  }
+
+  AttentionArgs arguments(const AttentionShape& shape, const TestTensor& k, const TestTensor& v,
+                          const TestTensor& key_position, const TestTensor& o, const TestTensor& lse,
+                          const TestTensor& workspace) const {
+    return {.shape = shape,
+            .scale = 0.25F,
+            .q = q_.view(),
+            .k = k.view(),
+            .v = v.view(),
+            .position = position_.view(),
+            .key_position = key_position.view(),
+            .doc_start = doc_start_.view(),
+            .o = o.view(),
+            .lse = lse.view(),
+            .workspace = as_workspace(workspace)};
+  }
+
+  void run_forward(const Cpu& cpu, const AttentionShape& shape, const TestTensor& k, const TestTensor& v,
+                   const TestTensor& key_position, TestTensor& o, TestTensor& lse) const {
+    TestTensor workspace = workspace_of(attention_forward_workspace_bytes(dtype_, shape, cpu.pool.threads()));
+    attention_forward(cpu, arguments(shape, k, v, key_position, o, lse, workspace));
+    EXPECT_TRUE(workspace.guards_hold() && o.guards_hold() && lse.guards_hold());
+  }
+
+  void run_backward(const Cpu& cpu, const AttentionShape& shape, const TestTensor& k, const TestTensor& v,
+                    const TestTensor& key_position, const Result& of, TestTensor& dq, TestTensor& dk,
+                    TestTensor& dv) const {
+    TestTensor workspace =
+        workspace_of(attention_backward_workspace_bytes(dtype_, shape, cpu.pool.threads()));
+    attention_backward(cpu, arguments(shape, k, v, key_position, of.o, of.lse, workspace),
+                       {grad_o_.view(), dq.view(), dk.view(), dv.view()});
+    EXPECT_TRUE(workspace.guards_hold() && dq.guards_hold() && dk.guards_hold() && dv.guards_hold());
+  }
+
+  std::string check(const Result& r, const char* how) const {
+    const double bound = dtype_ == DType::kBF16 ? 7e-3 : 1e-5;
+    EXPECT_LT(relative_error(r.o, expected_.o), bound) << how << " " << held_ << " rank " << rank_;
+    EXPECT_LT(relative_error(r.lse, expected_.lse), 1e-5) << how << " " << held_ << " rank " << rank_;
+    EXPECT_LT(relative_error(r.dq, expected_.dq), bound) << how << " " << held_ << " rank " << rank_;
+    EXPECT_LT(relative_error(r.dk, expected_.dk), bound) << how << " " << held_ << " rank " << rank_;
+    EXPECT_LT(relative_error(r.dv, expected_.dv), bound) << how << " " << held_ << " rank " << rank_;
+    return r.o.bits() + r.lse.bits() + r.dq.bits() + r.dk.bits() + r.dv.bits();
+  }
+
+  DType dtype_;
+  int64_t held_, rank_;
+  AttentionShape all_;
+  TestTensor q_, k_, v_, grad_o_, position_, key_position_, doc_start_;
+  Expected expected_;
+};
+
+TEST(AttentionTest, KeysOfOtherRanksAtOnceOrBlockByBlockEqualALoop) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const int64_t chunk : {5, 32, 96, 70}) {
+      for (int64_t rank = 0; rank < ContextCase::kRanks; ++rank) {
+        const ContextCase c(dtype, chunk, rank);
+        testing::for_each_cpu([&](const Cpu& cpu) { return c.gathered(cpu) + c.round(cpu); });
+      }
     }
   }
 }
@@ -274,7 +434,7 @@ TEST(CachedAttentionTest, EqualsAttentionOverTheSequence) {
     const TestTensor v = random_tensor(dtype, {s.batch, s.seq_len, kv_width}, 3);
     TestTensor position(DType::kI32, {s.batch, s.seq_len}), doc_start(DType::kI32, {s.batch, s.seq_len});
     fill_masks(MaskKind::kDocuments, s, position, doc_start);
-    const Expected expected = Loop(s, 0.3F, q, k, v, q, position, doc_start).run();
+    const Expected expected = Loop(s, 0.3F, q, k, v, q, position, position, doc_start).run();
     testing::for_each_cpu([&](const Cpu& cpu) {
       TestTensor keys(dtype, {s.batch, cache_rows, kv_width}), values(dtype, {s.batch, cache_rows, kv_width});
       TestTensor o(dtype, {s.batch, s.seq_len, width});

@@ -1,5 +1,5 @@
 #pragma once
-// Inside of elementwise.h and optimizer.h: simple operations over a span of elements.
+// Inside of elementwise.h, attention.h and optimizer.h: simple operations over a span of elements.
 
 #include <cstdint>
 
@@ -24,6 +24,14 @@ struct CastSpan {
   void* to = nullptr;
 };
 void run_cast_span(const CastSpan& s, int64_t begin, int64_t end);
+// out = a_weight · a + b_weight · b, of n elements; types bit 0: a is bf16, bit 1: b is, bit 2: out is.
+struct BlendRow {
+  unsigned types = 0;
+  const void *a = nullptr, *b = nullptr;
+  float a_weight = 1, b_weight = 1;
+  void* out = nullptr;
+};
+void run_blend_row(const BlendRow& r, int64_t n);
 double sum_squares_span(bool bf16, const void* x, int64_t begin, int64_t end);
 void run_adamw_span(const AdamwArgs& args, int64_t begin, int64_t end);
 

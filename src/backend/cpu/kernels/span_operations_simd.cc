@@ -67,6 +67,35 @@ void cast_span(const CastSpan& s, int64_t begin, int64_t end) {
   }
 }
 
+template <class A, class B, class Out>
+void blend_typed(const BlendRow& r, int64_t n) {
+  const A* a = static_cast<const A*>(r.a);
+  const B* b = static_cast<const B*>(r.b);
+  Out* out = static_cast<Out*>(r.out);
+  const F32Vec a_weight = hn::Set(F32Tag(), r.a_weight), b_weight = hn::Set(F32Tag(), r.b_weight);
+  for_span(0, n, [&](int64_t i, int64_t count) {
+    store_first(
+        hn::Add(hn::Mul(a_weight, load_first(a + i, count)), hn::Mul(b_weight, load_first(b + i, count))),
+        out + i, count);
+  });
+}
+template <class A, class B>
+void blend_into(const BlendRow& r, int64_t n) {
+  return (r.types & 4U) != 0 ? blend_typed<A, B, Bf16>(r, n) : blend_typed<A, B, float>(r, n);
+}
+void blend_row(const BlendRow& r, int64_t n) {
+  switch (r.types & 3U) {
+    case 0:
+      return blend_into<float, float>(r, n);
+    case 1:
+      return blend_into<Bf16, float>(r, n);
+    case 2:
+      return blend_into<float, Bf16>(r, n);
+    default:
+      return blend_into<Bf16, Bf16>(r, n);
+  }
+}
+
 template <class T>
 double sum_squares_typed(const T* x, int64_t begin, int64_t end) {
 #if HWY_HAVE_FLOAT64
@@ -260,6 +289,7 @@ namespace ingot::backend::cpu {
 
 HWY_EXPORT(add_span);
 HWY_EXPORT(cast_span);
+HWY_EXPORT(blend_row);
 HWY_EXPORT(sum_squares_all);
 HWY_EXPORT(adamw_span);
 HWY_EXPORT(dropout_row);
@@ -271,6 +301,7 @@ void run_add_span(const AddSpan& s, int64_t begin, int64_t end) {
 void run_cast_span(const CastSpan& s, int64_t begin, int64_t end) {
   HWY_DYNAMIC_DISPATCH(cast_span)(s, begin, end);
 }
+void run_blend_row(const BlendRow& r, int64_t n) { HWY_DYNAMIC_DISPATCH(blend_row)(r, n); }
 double sum_squares_span(bool bf16, const void* x, int64_t begin, int64_t end) {
   return HWY_DYNAMIC_DISPATCH(sum_squares_all)(bf16, x, begin, end);
 }
