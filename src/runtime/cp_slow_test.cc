@@ -9,7 +9,8 @@ namespace {
 
 struct ContextLayout {
   std::string name;
-  int cp = 2, tp = 1, dp = 1;
+  int cp = 2, tp = 1, dp = 1, pp = 1, zero = 0, virtual_stages = 1;
+  std::string schedule = "1f1b";
   graph::Recompute recompute = graph::Recompute::kNone;
   int64_t sequence = 16;
 };
@@ -27,7 +28,15 @@ std::vector<ContextLayout> layouts() {
           {.name = "cp2_tp2_dp2", .tp = 2, .dp = 2},
           {.name = "cp2_selective", .recompute = Recompute::kSelective},
           {.name = "cp4_full", .cp = 4, .recompute = Recompute::kFull},
-          {.name = "cp2_tp2_full", .tp = 2, .recompute = Recompute::kFull}};
+          {.name = "cp2_tp2_full", .tp = 2, .recompute = Recompute::kFull},
+          {.name = "cp2_pp2", .pp = 2},
+          {.name = "cp2_tp2_pp2_zero1", .tp = 2, .pp = 2, .zero = 1},
+          {.name = "cp4_pp2_zb", .cp = 4, .pp = 2, .schedule = "zb-h1", .recompute = Recompute::kSelective},
+          {.name = "cp2_pp2_interleaved_zero3",
+           .pp = 2,
+           .zero = 3,
+           .virtual_stages = 2,
+           .schedule = "interleaved"}};
 }
 
 using Case = std::tuple<NamedModel, ContextLayout, graph::ContextMode>;
@@ -46,9 +55,14 @@ TEST_P(ContextParallel, EqualsOneRank) {
   ASSERT_EQ(expected.losses.size(), 5U);
   for (const bool lazy : {false, true}) {
     Training many = one;
+    many.beside = !lazy;
     many.cp = layout.cp;
     many.tp = layout.tp;
     many.dp = layout.dp;
+    many.pp = layout.pp;
+    many.zero_stage = layout.zero;
+    many.virtual_stages = layout.virtual_stages;
+    many.schedule = layout.schedule;
     many.recompute = layout.recompute;
     many.context_mode = mode;
     many.micro_batches = {2};
