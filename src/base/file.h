@@ -33,6 +33,8 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
   ~MappedFile();
   std::span<const std::byte> bytes() const { return bytes_; }
+  // Gives back the memory of whole pages inside `read`; a later touch reads them again.
+  static void release(std::span<const std::byte> read);
 
  private:
   std::span<const std::byte> bytes_;

@@ -93,6 +93,13 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   return mapped;
 }
 
+void MappedFile::release(std::span<const std::byte> read) {
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<uintptr_t>(read.data()) + page - 1) / page * page;
+  const auto end = reinterpret_cast<uintptr_t>(read.data() + read.size()) / page * page;
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
 MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {

@@ -231,10 +231,10 @@ TEST(Checkpoint, ANewerFormatSaysSo) {
   const std::string path = save_or_die(folder, model, 20).path;
   const std::string file = path + "/manifest.json";
   std::string text = *read_file(file);
-  const std::string field = "\"format_version\": 1";
+  const std::string field = "\"format_version\": 2";
   text.replace(text.find(field), field.size(), "\"format_version\": 9");
   ASSERT_TRUE(write_file_atomically(file, text).has_value());
-  EXPECT_TRUE(has(whole_error(path), "format_version 9 is newer than 1")) << whole_error(path);
+  EXPECT_TRUE(has(whole_error(path), "format_version 9 is newer than 2")) << whole_error(path);
   // Passing over it would silently go back in time.
   const auto found = latest(folder);
   ASSERT_FALSE(found.has_value());

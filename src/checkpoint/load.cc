@@ -1,16 +1,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
+#include <set>
+#include <sstream>
 
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/units.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/formats/safetensors.h"
+#include "checkpoint/pieces.h"
 #include "checkpoint/records.h"
 #include "checkpoint/retain.h"
+#include "checkpoint/together.h"
+#include "comm/texts.h"
 
 namespace ingot::checkpoint {
 namespace {
@@ -18,7 +22,6 @@ namespace {
 constexpr std::string_view kRemedy =
     "The file was changed or the disk is failing. Resume from another checkpoint, or save again";
 constexpr size_t kMostNamed = 5;
-constexpr size_t kPieceBytes = size_t{512} << 10;
 
 // At most kMostNamed of them, then how many more.
 std::string listed(const std::vector<std::string>& items, std::string_view separator) {
@@ -62,12 +65,6 @@ Result<void> check_agreement(const SafetensorsFile& file, const ManifestFile& en
                                view.entries().size(), entry.tensors.size(), kRemedy));
   }
   for (const ManifestTensor& tensor : entry.tensors) {
-    if (tensor.part) {
-      return invalid(
-          fmt::format("{} holds parts of tensors, written by several ranks; this version reads whole "
-                      "tensors only. Use the Ingot that wrote it, or a later one",
-                      file.path()));
-    }
     const SafetensorsEntry* found = view.find(tensor.written.name);
     if (found == nullptr || found->offset != tensor.written.offset || found->bytes != tensor.written.bytes) {
       return corrupt(fmt::format("{}: tensor {} is not where the manifest says. {}", file.path(),
@@ -93,14 +90,29 @@ std::string spoken(const std::string& key, const std::string& value, bool with_k
 
 struct Checkpoint::State {
   struct Group {
-    SafetensorsFile file;
-    ManifestFile entry;
+    std::vector<SavedTensor> tensors;  // in the order of the first file that names them
+    std::map<std::string, size_t, std::less<>> by_name;
+
+    const SavedTensor* find(std::string_view name) const {
+      const auto found = by_name.find(name);
+      return found == by_name.end() ? nullptr : &tensors[found->second];
+    }
   };
   std::string path;
   StateRecord record;
+  std::vector<std::unique_ptr<SafetensorsFile>> files;  // at fixed addresses
   std::map<std::string, Group, std::less<>> groups;
   int64_t bytes = 0;
 
+  Result<void> add_file(const std::string& file_path, const ManifestFile& entry);
+  // `wrong`: what differs between the group and what is to be read.
+  Result<void> must_fit(std::string_view group, const std::vector<std::string>& wrong) const {
+    if (wrong.empty()) return {};
+    return invalid(
+        fmt::format("The {} of the checkpoint at {} does not fit this configuration: {}. Resume with the "
+                    "configuration it was saved with",
+                    group, path, listed(wrong, "; ")));
+  }
   Result<const Group*> find(std::string_view name) const {
     const auto found = groups.find(name);
     if (found == groups.end())
@@ -108,6 +120,34 @@ struct Checkpoint::State {
     return &found->second;
   }
 };
+
+Result<void> Checkpoint::State::add_file(const std::string& file_path, const ManifestFile& entry) {
+  auto opened = SafetensorsFile::open(file_path);
+  // Ours never hold what the format allows and Ingot does not take: it is damage too.
+  if (!opened && opened.error().code == ErrorCode::kInvalid) return corrupt(opened.error().message);
+  INGOT_TRY(SafetensorsFile file, std::move(opened));
+  INGOT_TRY_VOID(check_agreement(file, entry));
+  files.push_back(std::make_unique<SafetensorsFile>(std::move(file)));
+  Group& group = groups[entry.group];
+  for (const ManifestTensor& written : entry.tensors) {
+    const SafetensorsEntry* found = files.back()->view().find(written.written.name);
+    const std::string& name = written.part ? written.tensor : written.written.name;
+    const auto [at, added] = group.by_name.try_emplace(name, group.tensors.size());
+    if (added) {
+      const tensor::Shape& whole = written.part ? written.part->whole : found->shape;
+      group.tensors.push_back({name, found->dtype_name, found->dtype, whole, {}});
+    }
+    SavedTensor& tensor = group.tensors[at->second];
+    const bool ranks_agree =
+        !written.part || written.part->offset.size() == static_cast<size_t>(found->shape.rank());
+    if (!ranks_agree || (written.part && !(written.part->whole == tensor.whole)))
+      return corrupt(fmt::format("{}: the place of {} is no place in {}. {}", file_path, written.written.name,
+                                 tensor.whole.to_string(), kRemedy));
+    tensor.pieces.push_back(
+        {files.back().get(), found, written.written.hash, box_of(found->shape, written.part)});
+  }
+  return {};
+}
 
 Checkpoint::Checkpoint() : state_(std::make_unique<State>()) {}
 Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
@@ -142,13 +182,7 @@ Result<Checkpoint> Checkpoint::open(const std::string& path) {
       INGOT_TRY(state.record, parse_state(record, file_path));
       has_state = true;
     } else if (entry.name.ends_with(kTensorSuffix)) {
-      auto opened = SafetensorsFile::open(file_path);
-      // Ours never hold what the format allows and Ingot does not take: it is damage too.
-      if (!opened && opened.error().code == ErrorCode::kInvalid) return corrupt(opened.error().message);
-      INGOT_TRY(SafetensorsFile file, std::move(opened));
-      INGOT_TRY_VOID(check_agreement(file, entry));
-      const std::string group = entry.name.substr(0, entry.name.size() - kTensorSuffix.size());
-      state.groups.insert_or_assign(group, State::Group{std::move(file), std::move(entry)});
+      INGOT_TRY_VOID(state.add_file(file_path, entry));
     } else {
       return corrupt(
           fmt::format("{} names {}, which belongs to no checkpoint. {}", manifest_path, entry.name, kRemedy));
@@ -156,6 +190,9 @@ Result<Checkpoint> Checkpoint::open(const std::string& path) {
   }
   if (!has_state || state.record.step != manifest.step) {
     return corrupt(fmt::format("{} and its manifest are of different steps. {}", path, kRemedy));
+  }
+  for (const auto& [name, group] : state.groups) {
+    for (const SavedTensor& tensor : group.tensors) INGOT_TRY_VOID(check_pieces(tensor, path));
   }
   return out;
 }
@@ -169,24 +206,30 @@ std::vector<std::string> Checkpoint::groups() const {
 Result<std::vector<NamedTensor>> Checkpoint::tensors(std::string_view name) const {
   INGOT_TRY(const State::Group* group, state_->find(name));
   std::vector<NamedTensor> out;
-  for (const SafetensorsEntry& entry : group->file.view().entries()) {
-    if (!entry.dtype)
-      return invalid(fmt::format("{}: {} is of type {}", state_->path, entry.name, entry.dtype_name));
-    out.push_back({entry.name, {nullptr, *entry.dtype, entry.shape}});
+  for (const SavedTensor& tensor : group->tensors) {
+    if (!tensor.dtype)
+      return invalid(fmt::format("{}: {} is of type {}", state_->path, tensor.name, tensor.dtype_name));
+    out.push_back({tensor.name, {nullptr, *tensor.dtype, tensor.whole}});
   }
   return out;
 }
 
-Result<void> Checkpoint::verify() const {
+Result<void> Checkpoint::verify(int share, int shares) const {
+  // A piece belongs to the share in which its middle byte lies.
+  int64_t passed = 0;
   for (const auto& [name, group] : state_->groups) {
-    const SafetensorsView& view = group.file.view();
-    std::vector<std::string> damaged;
-    for (const ManifestTensor& tensor : group.entry.tensors) {
-      const SafetensorsEntry* entry = view.find(tensor.written.name);
-      if (hash64(view.bytes_of(*entry)) == tensor.written.hash) continue;
-      damaged.push_back(byte_range("tensor " + entry->name, entry->offset, entry->bytes));
+    std::map<std::string, std::vector<std::string>> damaged;  // by file
+    for (const SavedTensor& tensor : group.tensors) {
+      for (const SavedPiece& piece : tensor.pieces) {
+        const int64_t middle = passed + piece.entry->bytes / 2;
+        passed += piece.entry->bytes;
+        if (middle * shares / std::max<int64_t>(1, state_->bytes) != share) continue;
+        if (hash_of(piece) == piece.hash) continue;
+        damaged[piece.file->path()].push_back(
+            byte_range("tensor " + piece.entry->name, piece.entry->offset, piece.entry->bytes));
+      }
     }
-    if (!damaged.empty()) return wrong_hash(group.file.path(), damaged);
+    if (!damaged.empty()) return wrong_hash(damaged.begin()->first, damaged.begin()->second);
   }
   return {};
 }
@@ -217,90 +260,118 @@ Result<void> Checkpoint::require_model(const Fields& model, const std::string& r
 
 namespace {
 
-// All differences of names, types and shapes.
-std::vector<std::string> differences(const SafetensorsView& view, std::span<const NamedTensor> wanted) {
-  std::vector<std::string> out;
-  std::map<std::string_view, int> seen;
-  for (const NamedTensor& tensor : wanted) {
-    seen[tensor.name] = 1;
-    const SafetensorsEntry* entry = view.find(tensor.name);
-    if (entry == nullptr) {
-      out.push_back(fmt::format("{} is not in it", tensor.name));
-    } else if (entry->dtype != tensor.view.dtype || !(entry->shape == tensor.view.shape)) {
-      out.push_back(fmt::format("{} is {} {} in it and {} {} here", tensor.name, entry->dtype_name,
-                                entry->shape.to_string(), tensor::name_of(tensor.view.dtype),
-                                tensor.view.shape.to_string()));
-    }
-  }
-  for (const SafetensorsEntry& entry : view.entries()) {
-    if (!seen.contains(entry.name)) out.push_back(fmt::format("{} is in it and not here", entry.name));
-  }
-  return out;
+bool can_convert(const std::optional<tensor::DType>& from, tensor::DType to) {
+  const auto floating = [](tensor::DType type) {
+    return type == tensor::DType::kF32 || type == tensor::DType::kF64;
+  };
+  return from && (*from == to || (floating(*from) && floating(to)));
 }
 
-bool copy_and_hash(std::span<const std::byte> from, void* to, uint64_t expected) {
-  Hasher hasher;
-  auto* out = static_cast<std::byte*>(to);
-  while (!from.empty()) {
-    const auto piece = from.first(std::min(from.size(), kPieceBytes));
-    std::memcpy(out, piece.data(), piece.size());
-    // Of the copy, not of the mapping: what counts is what the run goes on with.
-    hasher.update({out, piece.size()});
-    out += piece.size();
-    from = from.subspan(piece.size());
-  }
-  return hasher.digest() == expected;
+// What is wrong with a destination, or nothing.
+std::string difference(const SavedTensor* saved, const NamedTensor& wanted) {
+  if (saved == nullptr) return fmt::format("{} is not in it", wanted.name);
+  const tensor::Shape& whole = wanted.part ? wanted.part->whole : wanted.view.shape;
+  if (can_convert(saved->dtype, wanted.view.dtype) && saved->whole == whole) return "";
+  return fmt::format("{} is {} {} in it and {} {} here", wanted.name, saved->dtype_name,
+                     saved->whole.to_string(), tensor::name_of(wanted.view.dtype), whole.to_string());
 }
 
 }  // namespace
 
 Result<void> Checkpoint::read(std::string_view name, std::span<const NamedTensor> destinations) const {
   INGOT_TRY(const State::Group* group, state_->find(name));
-  const SafetensorsView& view = group->file.view();
-  if (const auto wrong = differences(view, destinations); !wrong.empty()) {
-    return invalid(
-        fmt::format("The {} of the checkpoint at {} does not fit this configuration: {}. Resume with the "
-                    "configuration it was saved with",
-                    name, state_->path, listed(wrong, "; ")));
-  }
-  std::map<std::string_view, uint64_t> hashes;
-  for (const ManifestTensor& tensor : group->entry.tensors) hashes[tensor.written.name] = tensor.written.hash;
-  std::vector<std::string> damaged;
+  std::set<std::string_view> names;
+  std::vector<std::string> wrong;
   for (const NamedTensor& tensor : destinations) {
-    const SafetensorsEntry* entry = view.find(tensor.name);
-    if (copy_and_hash(view.bytes_of(*entry), tensor.view.data, hashes[tensor.name])) continue;
-    damaged.push_back(byte_range("tensor " + entry->name, entry->offset, entry->bytes));
+    names.insert(tensor.name);
+    std::string what = difference(group->find(tensor.name), tensor);
+    if (!what.empty()) wrong.push_back(std::move(what));
   }
-  if (!damaged.empty()) return wrong_hash(group->file.path(), damaged);
+  for (const SavedTensor& tensor : group->tensors) {
+    if (!names.contains(tensor.name)) wrong.push_back(fmt::format("{} is in it and not here", tensor.name));
+  }
+  INGOT_TRY_VOID(state_->must_fit(name, wrong));
+  return read_some(name, destinations);
+}
+
+Result<void> Checkpoint::read_some(std::string_view name, std::span<const NamedTensor> destinations) const {
+  INGOT_TRY(const State::Group* group, state_->find(name));
+  std::vector<std::string> wrong;
+  for (const NamedTensor& tensor : destinations) {
+    std::string what = difference(group->find(tensor.name), tensor);
+    if (!what.empty()) wrong.push_back(std::move(what));
+  }
+  INGOT_TRY_VOID(state_->must_fit(name, wrong));
+  std::map<std::string, std::vector<std::string>> damaged;  // by file
+  for (const NamedTensor& tensor : destinations) {
+    for (const SavedPiece& piece : group->find(tensor.name)->pieces) {
+      if (copy_shared(piece, tensor)) continue;
+      damaged[piece.file->path()].push_back(
+          byte_range("tensor " + piece.entry->name, piece.entry->offset, piece.entry->bytes));
+    }
+  }
+  if (!damaged.empty()) return wrong_hash(damaged.begin()->first, damaged.begin()->second);
   return {};
 }
 
-Result<std::optional<Latest>> latest(const std::string& folder) {
-  if (!path_exists(folder)) return std::optional<Latest>();
-  Latest out;
-  INGOT_TRY(const std::vector<std::string> leftovers, remove_killed_saves(folder));
-  for (const std::string& name : leftovers) {
-    out.notes.push_back(
-        fmt::format("{}/{} was left by a save that was stopped; it was removed", folder, name));
+namespace {
+
+// Each member hashes a share; all get the same answer.
+Result<void> verify_together(comm::Communicator& ranks, const std::string& path) {
+  const auto opened = Checkpoint::open(path);
+  const auto own = opened ? opened->verify(ranks.index(), ranks.size()) : Result<void>(opened.error());
+  const Result<std::string> said =
+      own ? Result<std::string>(std::string()) : Result<std::string>(own.error());
+  const int64_t bytes = opened ? opened->bytes() : 0;
+  INGOT_TRY(const std::vector<Result<std::string>> all,
+            comm::exchange_results(ranks, said, wait_for_disks("hashes of a checkpoint", bytes)));
+  for (const Result<std::string>& one : all) {
+    if (!one) return one.error();
   }
-  INGOT_TRY(const std::vector<int64_t> steps, saved_steps(folder));
+  return {};
+}
+
+// Steps by which all members go, newest first, as text. Removes what killed saves left.
+Result<std::string> list_saved(const std::string& folder, std::vector<std::string>& notes) {
+  if (!path_exists(folder)) return std::string();
+  INGOT_TRY(const std::vector<std::string> leftovers, remove_killed_saves(folder));
+  for (const std::string& name : leftovers)
+    notes.push_back(fmt::format("{}/{} was left by a save that was stopped; it was removed", folder, name));
+  INGOT_TRY(std::vector<int64_t> steps, saved_steps(folder));
+  std::reverse(steps.begin(), steps.end());
+  return fmt::format("{}", fmt::join(steps, " "));
+}
+
+}  // namespace
+
+Result<std::optional<Latest>> latest(const std::string& folder) {
+  return alone([&](comm::Communicator& self) { return latest(self, folder); });
+}
+
+Result<std::optional<Latest>> latest(comm::Communicator& ranks, const std::string& folder) {
+  Latest out;
+  const Result<std::string> own =
+      ranks.index() == 0 ? list_saved(folder, out.notes) : Result<std::string>(std::string());
+  INGOT_TRY(const std::string listed,
+            comm::broadcast_result(ranks, own, 0, wait_for_disks("the list of checkpoints", 0)));
+  if (listed.empty()) return std::optional<Latest>();
+  std::istringstream steps(listed);
+  size_t count = 0;
   std::string damaged;
-  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-    out.path = folder + "/" + step_folder(*step);
-    out.step = *step;
-    auto opened = Checkpoint::open(out.path);
-    auto verified = opened ? opened->verify() : Result<void>(opened.error());
+  for (int64_t step = 0; steps >> step; ++count) {
+    out.path = folder + "/" + step_folder(step);
+    out.step = step;
+    const Result<void> verified = verify_together(ranks, out.path);
     if (verified) return std::optional<Latest>(std::move(out));
     const Error& error = verified.error();
     if (error.code != ErrorCode::kCorrupt && error.code != ErrorCode::kNotFound) return error;
     out.notes.push_back(fmt::format("The checkpoint of step {} is damaged and was passed over: {}",
-                                    format_integer(*step), error.message));
+                                    format_integer(step), error.message));
     if (damaged.empty()) damaged = error.message;
   }
-  if (steps.empty()) return std::optional<Latest>();
   return corrupt(
       fmt::format("None of the {} checkpoints in {} is whole; the newest: {}. To start anew, remove them",
-                  steps.size(), folder, damaged));
+                  count, folder, damaged));
 }
 
 }  // namespace ingot::checkpoint

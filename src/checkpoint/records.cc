@@ -149,7 +149,11 @@ Json json_of(const ManifestTensor& tensor) {
               {"offset", written.offset},
               {"bytes", written.bytes},
               {"xxh3_64", hash_hex(written.hash)}};
-  if (tensor.part) out["part"] = {{"offset", tensor.part->offset}, {"whole", tensor.part->whole}};
+  if (tensor.part) {
+    std::vector<int64_t> whole;
+    for (int d = 0; d < tensor.part->whole.rank(); ++d) whole.push_back(tensor.part->whole[d]);
+    out["part"] = {{"tensor", tensor.tensor}, {"offset", tensor.part->offset}, {"whole", whole}};
+  }
   return out;
 }
 
@@ -158,6 +162,7 @@ Json document_of(const Manifest& manifest) {
   for (const ManifestFile& file : manifest.files) {
     Json out = {{"name", file.name}, {"bytes", file.bytes}, {"xxh3_64", hash_hex(file.hash)}};
     if (file.header_bytes > 0) {
+      out["group"] = file.group;
       out["header_bytes"] = file.header_bytes;
       out["header_xxh3_64"] = hash_hex(file.header_hash);
       out["tensors"] = Json::array();
@@ -173,12 +178,19 @@ ManifestTensor read_tensor(Reader& reader, const Json& json) {
   out.written = {reader.text(json, "name"), reader.size(json, "offset"), reader.size(json, "bytes"),
                  reader.hash(json, "xxh3_64")};
   if (json.is_object() && json.contains("part")) {
-    Part part;
     const Json& in = reader.object(json, "part");
+    out.tensor = reader.text(in, "tensor");
+    std::vector<int64_t> whole;
+    Part part;
     for (const Json& value : reader.list(in, "offset"))
       part.offset.push_back(reader.as_integer(value, "offset"));
-    for (const Json& value : reader.list(in, "whole"))
-      part.whole.push_back(reader.as_integer(value, "whole"));
+    for (const Json& value : reader.list(in, "whole")) whole.push_back(reader.as_integer(value, "whole"));
+    if (whole.size() != part.offset.size() || whole.size() > static_cast<size_t>(tensor::kMaxRank)) {
+      reader.fail(fmt::format("the place of {} is in {} and {} dimensions", out.written.name,
+                              part.offset.size(), whole.size()));
+      return out;
+    }
+    part.whole = tensor::Shape(std::span<const int64_t>(whole));
     out.part = std::move(part);
   }
   return out;
@@ -193,6 +205,9 @@ ManifestFile read_file_entry(Reader& reader, const Json& json) {
   out.bytes = reader.size(json, "bytes");
   out.hash = reader.hash(json, "xxh3_64");
   if (json.is_object() && json.contains("tensors")) {
+    // Version 1 wrote one file for a group, named after it.
+    out.group = json.contains("group") ? reader.text(json, "group")
+                                       : out.name.substr(0, out.name.rfind(kTensorSuffix));
     out.header_bytes = reader.size(json, "header_bytes");
     out.header_hash = reader.hash(json, "header_xxh3_64");
     for (const Json& tensor : reader.list(json, "tensors"))

@@ -13,23 +13,18 @@
 
 namespace ingot::checkpoint {
 
-// Where a piece of a tensor lies in the whole: for checkpoints that many ranks write. Version 1 writes whole
-// tensors only and refuses to read pieces.
-struct Part {
-  std::vector<int64_t> offset;
-  std::vector<int64_t> whole;  // shape of the whole tensor
-};
-
 struct ManifestTensor {
-  WrittenTensor written;
-  std::optional<Part> part;
+  WrittenTensor written;     // its name is that in the file
+  std::string tensor;        // of which it is a part; empty: it is whole
+  std::optional<Part> part;  // and then where
 };
 
 struct ManifestFile {
   std::string name;
   int64_t bytes = 0;
-  uint64_t hash = 0;         // XXH3-64 of the whole file
-  int64_t header_bytes = 0;  // of a safetensors file
+  uint64_t hash = 0;  // XXH3-64 of the whole file
+  std::string group;  // of a safetensors file
+  int64_t header_bytes = 0;
   uint64_t header_hash = 0;
   std::vector<ManifestTensor> tensors;
 };

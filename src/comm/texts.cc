@@ -21,6 +21,27 @@ Result<std::vector<int64_t>> lengths_of_all(Communicator& group, const std::stri
   return lengths;
 }
 
+// One character before the text: what it is.
+constexpr char kValue = 'v', kFirstError = 'A';
+
+std::string packed(const Result<std::string>& result) {
+  if (result) return kValue + *result;
+  const auto code = static_cast<char>(kFirstError + static_cast<int>(result.error().code));
+  return code + result.error().message;
+}
+
+Result<std::string> unpacked(const std::string& text) {
+  INGOT_CHECK(!text.empty(), "a result without its kind");
+  if (text[0] == kValue) return text.substr(1);
+  return Error{static_cast<ErrorCode>(text[0] - kFirstError), text.substr(1)};
+}
+
+std::vector<Result<std::string>> unpacked(const std::vector<std::string>& texts) {
+  std::vector<Result<std::string>> results;
+  for (const std::string& text : texts) results.push_back(unpacked(text));
+  return results;
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> gather_texts(Communicator& group, const std::string& own, int root,
@@ -68,6 +89,24 @@ Result<std::vector<std::string>> exchange_texts(Communicator& group, const std::
     first += static_cast<size_t>(length);
   }
   return texts;
+}
+
+Result<std::string> broadcast_result(Communicator& group, const Result<std::string>& own, int root,
+                                     const CallOptions& options) {
+  INGOT_TRY(const std::string text, broadcast_text(group, packed(own), root, options));
+  return unpacked(text);
+}
+
+Result<std::vector<Result<std::string>>> gather_results(Communicator& group, const Result<std::string>& own,
+                                                        int root, const CallOptions& options) {
+  INGOT_TRY(const std::vector<std::string> texts, gather_texts(group, packed(own), root, options));
+  return unpacked(texts);
+}
+
+Result<std::vector<Result<std::string>>> exchange_results(Communicator& group, const Result<std::string>& own,
+                                                          const CallOptions& options) {
+  INGOT_TRY(const std::vector<std::string> texts, exchange_texts(group, packed(own), options));
+  return unpacked(texts);
 }
 
 }  // namespace ingot::comm

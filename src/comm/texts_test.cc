@@ -57,6 +57,27 @@ TEST(Texts, EveryMemberGetsAll) {
   });
 }
 
+TEST(Texts, AnErrorOfOneIsKnownToAllWithItsCode) {
+  on_all(3, [&](Communicator& group) {
+    const Result<std::string> own =
+        group.index() == 2 ? Result<std::string>(corrupt("torn")) : Result<std::string>(text_of(1));
+    auto results = exchange_results(group, own, {});
+    ASSERT_TRUE(results) << results.error().message;
+    ASSERT_EQ(results->size(), 3U);
+    EXPECT_EQ(*(*results)[0], text_of(1));
+    EXPECT_EQ((*results)[2].error().code, ErrorCode::kCorrupt);
+    EXPECT_EQ((*results)[2].error().message, "torn");
+    auto gathered = gather_results(group, own, 0, {});
+    ASSERT_TRUE(gathered) << gathered.error().message;
+    EXPECT_EQ(gathered->size(), group.index() == 0 ? 3U : 0U);
+    auto value = broadcast_result(group, own, 0, {});
+    EXPECT_TRUE(value && *value == text_of(1));
+    auto error = broadcast_result(group, own, 2, {});
+    ASSERT_FALSE(error);
+    EXPECT_EQ(error.error().message, "torn");
+  });
+}
+
 TEST(Texts, AMemberThatNeverComesIsNamed) {
   on_all(2, [&](Communicator& group) {
     if (group.index() == 1) return;

@@ -1,7 +1,6 @@
 #include "train/checkpointing.h"
 
 #include <array>
-#include <map>
 
 #include "graph/ops.h"
 #include "spec/config.h"
@@ -19,37 +18,8 @@ constexpr std::array<std::pair<const char*, graph::ScalarIndex>, 3> kScalars = {
     {"good_steps", graph::kGoodSteps},
 }};
 
-// Whole float32 tensors by group: the state's own memory where it can be used as it is, else copies kept
-// here.
-struct WholeTensors {
-  std::vector<TensorGroup> groups = {{"model", {}}, {"optimizer", {}}};
-  std::vector<std::vector<float>> copies;
-  std::map<std::string, const Weights::Tensor*>
-      copied;  // name in the file: the tensor that its copy belongs to
-};
-
 std::string file_name(const Weights::Tensor& tensor) {
   return tensor.kind == "param" ? tensor.parameter : tensor.kind + "." + tensor.parameter;
-}
-
-WholeTensors whole_tensors(Session& session) {
-  WholeTensors whole;
-  for (const Weights::Tensor& tensor : session.weights().tensors()) {
-    const tensor::Shape& shape = tensor.definition->logical;
-    std::span<float> memory = session.weights().direct(tensor);
-    const std::string name = file_name(tensor);
-    if (memory.empty()) {
-      memory = whole.copies.emplace_back(static_cast<size_t>(shape.elements()));
-      whole.copied[name] = &tensor;
-    }
-    TensorGroup& group = whole.groups[tensor.kind == "param" ? 0 : 1];
-    group.tensors.push_back({name, {.data = memory.data(), .dtype = tensor::DType::kF32, .shape = shape}});
-  }
-  return whole;
-}
-
-std::span<float> floats(const NamedTensor& tensor) {
-  return {tensor.view.as<float>(), static_cast<size_t>(tensor.view.elements())};
 }
 
 int64_t counter(const checkpoint::StateRecord& record, std::string_view name) {
@@ -122,20 +92,38 @@ checkpoint::Fields model_fields(const spec::ModelSpec& model) {
           {"qkv_bias", model.qkv_bias ? "true" : "false"}};
 }
 
-Result<checkpoint::SaveReport> save_session(Session& session, const std::string& folder,
-                                            const Progress& progress, const DataIdentity& identity) {
-  const WholeTensors whole = whole_tensors(session);
-  for (const TensorGroup& group : whole.groups) {
-    for (const NamedTensor& tensor : group.tensors) {
-      const auto found = whole.copied.find(tensor.name);
-      if (found != whole.copied.end()) session.weights().gather(*found->second, 0, floats(tensor));
+std::vector<TensorGroup> tensor_groups(const Weights& weights, int index, bool writes) {
+  std::vector<TensorGroup> groups = {{"model", {}}, {"optimizer", {}}};
+  for (const Weights::Tensor& tensor : weights.tensors()) {
+    const tensor::Shape& whole = tensor.definition->logical;
+    std::vector<NamedTensor>& group = groups[tensor.kind == "param" ? 0 : 1].tensors;
+    for (const Weights::Block& block : tensor.blocks) {
+      if (block.index != index || (writes && !block.writes)) continue;
+      NamedTensor& own = group.emplace_back(NamedTensor{file_name(tensor), block.view, {}});
+      if (block.view.shape == whole) continue;
+      own.part = checkpoint::Part{{}, whole};
+      for (int d = 0; d < block.region.rank; ++d)
+        own.part->offset.push_back(block.region.first[static_cast<size_t>(d)]);
     }
   }
+  return groups;
+}
+
+Result<checkpoint::SaveReport> save_session(Session& session, const std::string& folder,
+                                            const Progress& progress, const DataIdentity& identity) {
   checkpoint::StateRecord record = record_of(session, progress, identity);
   record.configuration = spec::dump_spec(session.run().spec);
-  return checkpoint::save(folder, whole.groups, record,
-                          {.keep_last = static_cast<int>(session.run().spec.checkpoint.keep_last),
-                           .keep_steps = {progress.best_validation_step}});
+  const checkpoint::SaveOptions options{
+      .keep_last = static_cast<int>(session.run().spec.checkpoint.keep_last),
+      .keep_steps = {progress.best_validation_step}};
+  checkpoint::SaveReport report;
+  INGOT_TRY_VOID(session.team().each([&](Rank& rank) -> Result<void> {
+    const std::vector<TensorGroup> groups = tensor_groups(session.weights(), rank.index, true);
+    INGOT_TRY(checkpoint::SaveReport own, checkpoint::save(*rank.control, folder, groups, record, options));
+    if (rank.index == 0) report = std::move(own);
+    return {};
+  }));
+  return report;
 }
 
 Result<Progress> load_session(Session& session, const checkpoint::Checkpoint& saved,
@@ -145,14 +133,11 @@ Result<Progress> load_session(Session& session, const checkpoint::Checkpoint& sa
       saved.require_model(model_fields(session.run().spec.model),
                           "Resume with its own configuration, or start a new run in another run.dir"));
   INGOT_TRY_VOID(check_identity(record, session.run(), identity, saved.path()));
-  const WholeTensors whole = whole_tensors(session);
-  for (const TensorGroup& group : whole.groups) {
-    INGOT_TRY_VOID(saved.read(group.name, group.tensors));
-    for (const NamedTensor& tensor : group.tensors) {
-      const auto found = whole.copied.find(tensor.name);
-      if (found != whole.copied.end()) session.weights().scatter(*found->second, 0, floats(tensor));
-    }
-  }
+  INGOT_TRY_VOID(session.team().each([&](Rank& rank) -> Result<void> {
+    for (const TensorGroup& group : tensor_groups(session.weights(), rank.index, false))
+      INGOT_TRY_VOID(saved.read_some(group.name, group.tensors));
+    return {};
+  }));
   session.weights().touch();
   Progress progress;
   progress.step = record.step;

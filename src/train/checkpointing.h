@@ -28,10 +28,16 @@ std::string checkpoint_folder(const std::string& run_dir);  // "<dir>/checkpoint
 // Key by key what makes two models the same.
 checkpoint::Fields model_fields(const spec::ModelSpec& model);
 
+// What a rank of the team holds, as the groups "model" and "optimizer" of a checkpoint: memory of its state.
+// `writes`: without what another rank writes.
+std::vector<checkpoint::TensorGroup> tensor_groups(const Weights& weights, int index, bool writes);
+
+// Every rank of the world writes what it holds; the record and the report are of rank 0.
 Result<checkpoint::SaveReport> save_session(Session& session, const std::string& folder,
                                             const Progress& progress, const DataIdentity& identity);
 
-// Fills the session from a checkpoint. Errors: damage; another model, data or tokenizer, with what to do.
+// Fills the session from a checkpoint of any layout: each rank reads what it holds. Errors: damage; another
+// model, data or tokenizer, with what to do.
 Result<Progress> load_session(Session& session, const checkpoint::Checkpoint& saved,
                               const DataIdentity& identity);
 

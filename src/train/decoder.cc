@@ -5,6 +5,7 @@
 #include "graph/compile.h"
 #include "model/model.h"
 #include "tensor/half.h"
+#include "train/checkpointing.h"
 
 namespace ingot::train {
 namespace {
@@ -102,22 +103,7 @@ Result<std::span<const float>> Decoder::feed(std::span<const int32_t> tokens) {
 }
 
 Result<void> load_parameters(Weights& weights, const checkpoint::Checkpoint& saved) {
-  std::vector<checkpoint::NamedTensor> destinations;
-  std::vector<std::vector<float>> copies;
-  std::vector<const Weights::Tensor*> copied;
-  for (const Weights::Tensor& tensor : weights.tensors()) {
-    if (tensor.kind != "param") continue;
-    const tensor::Shape& shape = tensor.definition->logical;
-    std::span<float> memory = weights.direct(tensor);
-    if (memory.empty()) {
-      memory = copies.emplace_back(static_cast<size_t>(shape.elements()));
-      copied.push_back(&tensor);
-    }
-    destinations.push_back(
-        {tensor.parameter, {.data = memory.data(), .dtype = tensor::DType::kF32, .shape = shape}});
-  }
-  INGOT_TRY_VOID(saved.read("model", destinations));
-  for (size_t i = 0; i < copied.size(); ++i) weights.scatter(*copied[i], 0, copies[i]);
+  INGOT_TRY_VOID(saved.read("model", tensor_groups(weights, 0, false)[0].tensors));
   weights.touch();
   return {};
 }

@@ -55,18 +55,17 @@ Result<void> init_from_folder(Weights& weights, const spec::ModelSpec& model, co
         fmt::format("train.init_from = {}   is another model: {}. Set model.from = \"{}\" to take its shape",
                     folder, differences, folder));
   INGOT_TRY(const std::vector<checkpoint::TensorMapping> table, hugging_face_table(model));
-  const Copies copies(table);
   checkpoint::ImportOptions options;
   if (model.tie_word_embeddings)
     options.same_as = {
         {"lm_head.weight", model.family == "gpt2" ? "transformer.wte.weight" : "model.embed_tokens.weight"}};
+  // Ranks elsewhere hold what none holds here.
+  const auto sink = [&](const checkpoint::TensorMapping& row, int64_t first, std::span<const float> values) {
+    const Weights::Tensor* tensor = weights.find(row.name, "param");
+    if (tensor != nullptr) weights.scatter(*tensor, first, values);
+  };
   INGOT_TRY([[maybe_unused]] const checkpoint::ImportReport report,
-            checkpoint::import_hugging_face(folder, copies.tensors, table, options));
-  for (size_t i = 0; i < table.size(); ++i) {
-    const Weights::Tensor* tensor = weights.find(table[i].name, "param");
-    INGOT_CHECK(tensor != nullptr, "no parameter {}", table[i].name);
-    weights.scatter(*tensor, 0, copies.memory[i]);
-  }
+            checkpoint::import_hugging_face(folder, table, options, sink));
   weights.touch();
   return {};
 }

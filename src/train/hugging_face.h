@@ -12,8 +12,8 @@ namespace ingot::train {
 // Where each parameter of `model` lies in its family's published checkpoints.
 Result<std::vector<checkpoint::TensorMapping>> hugging_face_table(const spec::ModelSpec& model);
 
-// Fills parameters from such a folder. Errors: its config.json is of another shape; tensors are missing,
-// unexpected or mis-shaped (all at once).
+// Fills the parameters of the ranks here from such a folder. Errors: its config.json is of another shape;
+// tensors are missing, unexpected or mis-shaped (all at once).
 Result<void> init_from_folder(Weights& weights, const spec::ModelSpec& model, const std::string& folder);
 
 struct HubExport {

@@ -5,6 +5,7 @@
 // run code.
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -63,10 +64,14 @@ struct ImportReport {
   std::vector<std::string> dtypes;   // met, as "BF16"
 };
 
-// Reads a folder (or one .safetensors file) into `parameters` (float32), converting F64, F32, F16 and BF16. A
-// name matches with or without the prefix "transformer." or "model.". Every missing, unexpected and
-// mis-shaped tensor is reported at once, before anything is written.
-Result<ImportReport> import_hugging_face(const std::string& path, std::span<const NamedTensor> parameters,
-                                         std::span<const TensorMapping> table, const ImportOptions& options);
+// Takes the elements of a parameter of ours from `first` on, row-major.
+using ImportSink =
+    std::function<void(const TensorMapping& mapping, int64_t first, std::span<const float> values)>;
+
+// Reads a folder (or one .safetensors file) for `table`, some rows of a parameter at a time, converting F64,
+// F32, F16 and BF16. A name matches with or without the prefix "transformer." or "model.". Every missing,
+// unexpected and mis-shaped tensor is reported at once, before anything is given to the sink.
+Result<ImportReport> import_hugging_face(const std::string& path, std::span<const TensorMapping> table,
+                                         const ImportOptions& options, const ImportSink& sink);
 
 }  // namespace ingot::checkpoint

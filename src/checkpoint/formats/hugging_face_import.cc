@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <set>
 
 #include "checkpoint/formats/hugging_face.h"
@@ -16,6 +15,7 @@ namespace {
 using tensor::DType;
 
 constexpr size_t kMostNamed = 12;
+constexpr int64_t kBlockElements = int64_t{1} << 20;
 
 template <class Stored>
 Stored load(const std::byte* theirs, int64_t index) {
@@ -25,8 +25,7 @@ Stored load(const std::byte* theirs, int64_t index) {
 }
 
 // Files of others need not be aligned: every element is read by memcpy.
-void copy_part(const TensorMapping& part, DType dtype, const std::byte* theirs, float* ours) {
-  const Strides strides = strides_of(part);
+void copy_rows(const Strides& strides, DType dtype, const std::byte* theirs, float* ours) {
   if (dtype == DType::kF32) {
     for_each_element(strides, [&](int64_t to, int64_t from) { ours[to] = load<float>(theirs, from); });
   } else if (dtype == DType::kBF16) {
@@ -38,10 +37,24 @@ void copy_part(const TensorMapping& part, DType dtype, const std::byte* theirs, 
       ours[to] = tensor::float_of_f16(load<uint16_t>(theirs, from));
     });
   } else {
-    INGOT_CHECK(dtype == DType::kF64, "{} is of type {}", part.theirs, tensor::name_of(dtype));
+    INGOT_CHECK(dtype == DType::kF64, "an import of type {}", tensor::name_of(dtype));
     for_each_element(strides, [&](int64_t to, int64_t from) {
       ours[to] = static_cast<float>(load<double>(theirs, from));
     });
+  }
+}
+
+// Gives the sink blocks of whole rows.
+void read_part(const TensorMapping& part, const FoundTensor& found, const ImportSink& sink) {
+  const Strides all = strides_of(part);
+  const int64_t most = std::max<int64_t>(1, kBlockElements / std::max<int64_t>(1, all.columns));
+  std::vector<float> block(static_cast<size_t>(std::min(most, all.rows) * all.columns));
+  for (int64_t row = 0; row < all.rows; row += most) {
+    Strides rows = all;
+    rows.rows = std::min(most, all.rows - row);
+    rows.begin += row * all.row_stride;
+    copy_rows(rows, *found.entry->dtype, found.bytes().data(), block.data());
+    sink(part, row * all.columns, std::span(block).first(static_cast<size_t>(rows.rows * rows.columns)));
   }
 }
 
@@ -137,16 +150,8 @@ Error mismatch(const std::string& path, const std::vector<std::string>& problems
 
 }  // namespace
 
-Result<ImportReport> import_hugging_face(const std::string& path, std::span<const NamedTensor> parameters,
-                                         std::span<const TensorMapping> table, const ImportOptions& options) {
-  std::map<std::string_view, const NamedTensor*> ours;
-  for (const NamedTensor& parameter : parameters) ours[parameter.name] = &parameter;
-  for (const TensorMapping& mapping : table) {
-    const auto found = ours.find(mapping.name);
-    INGOT_CHECK(found != ours.end() && found->second->view.dtype == DType::kF32 &&
-                    found->second->view.shape == mapping.shape,
-                "parameter {} of shape {} is not given as f32", mapping.name, mapping.shape.to_string());
-  }
+Result<ImportReport> import_hugging_face(const std::string& path, std::span<const TensorMapping> table,
+                                         const ImportOptions& options, const ImportSink& sink) {
   INGOT_TRY(const HuggingFaceFiles files, HuggingFaceFiles::open(path));
   const std::vector<TheirTensor> wanted = their_tensors(table);
   ImportReport report;
@@ -155,9 +160,8 @@ Result<ImportReport> import_hugging_face(const std::string& path, std::span<cons
   if (!matching.problems().empty()) return mismatch(path, matching.problems());
   for (const TheirTensor& tensor : wanted) {
     const FoundTensor& found = files.tensors().find(without_prefix(tensor.name))->second;
-    for (const TensorMapping* part : tensor.parts) {
-      copy_part(*part, *found.entry->dtype, found.bytes().data(), ours.at(part->name)->view.as<float>());
-    }
+    for (const TensorMapping* part : tensor.parts) read_part(*part, found, sink);
+    MappedFile::release(found.bytes());
   }
   return report;
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -56,6 +57,15 @@ struct Parameters {
   }
 };
 
+Result<ImportReport> import_into(const std::string& path, Parameters& parameters,
+                                 const ImportOptions& options,
+                                 const std::vector<TensorMapping>& rows = table()) {
+  const auto sink = [&](const TensorMapping& mapping, int64_t first, std::span<const float> values) {
+    std::ranges::copy(values, parameters.values.at(mapping.name).begin() + first);
+  };
+  return import_hugging_face(path, rows, options, sink);
+}
+
 const std::vector<ExportFile> kFiles = {{"config.json", "{\"model_type\": \"gpt2\"}\n"},
                                         {"tokenizer.json", "{}\n"}};
 
@@ -77,7 +87,7 @@ TEST(HuggingFace, WhatIsExportedComesBackToTheBit) {
   float value = 0;
   std::memcpy(&value, file->view().bytes_of(*fused).data() + (5 * 170 + 143) * 4, 4);
   EXPECT_EQ(value, ours.values["v"][3 * 67 + 5]);
-  auto imported = import_hugging_face(folder, back.views, table(), {});
+  auto imported = import_into(folder, back, {});
   ASSERT_TRUE(imported.has_value()) << imported.error().message;
   EXPECT_EQ(imported->tensors, 4);
   EXPECT_EQ(imported->dtypes, (std::vector<std::string>{"F32"}));
@@ -88,7 +98,7 @@ TEST(HuggingFace, Bf16RoundsToNearestEven) {
   const std::string folder = fresh_folder() + "/out";
   Parameters ours(table(), 1.0F), back(table(), 0.0F);
   ASSERT_TRUE(export_hugging_face(folder, ours.views, table(), kFiles, {.dtype = DType::kBF16}).has_value());
-  auto imported = import_hugging_face(folder, back.views, table(), {});
+  auto imported = import_into(folder, back, {});
   ASSERT_TRUE(imported.has_value()) << imported.error().message;
   EXPECT_EQ(imported->dtypes, (std::vector<std::string>{"BF16"}));
   for (const auto& [name, values] : ours.values) {
@@ -142,7 +152,7 @@ TEST(HuggingFace, EveryDifferenceIsReportedAtOnceAndNothingIsWritten) {
                                              {"h.0.attn.c_attn.bias", DType::kF32, {170}}});
   Parameters ours(table(), 1.0F);
   const Parameters before(table(), 1.0F);
-  const auto refused = import_hugging_face(folder, ours.views, table(), {});
+  const auto refused = import_into(folder, ours, {});
   ASSERT_FALSE(refused.has_value());
   const std::string& message = refused.error().message;
   EXPECT_TRUE(has(message, folder + " does not fit the configured model (4 differences)")) << message;
@@ -170,10 +180,10 @@ TEST(HuggingFace, SeveralFilesWithAnIndexNamesWithoutPrefixAndTiedHeads) {
                    "ln_f.weight": "model-00002-of-00002.safetensors"}})")
           .has_value());
   Parameters ours(table(), 1.0F);
-  EXPECT_TRUE(has(import_hugging_face(folder, ours.views, table(), {}).error().message, "lm_head.weight"));
+  EXPECT_TRUE(has(import_into(folder, ours, {}).error().message, "lm_head.weight"));
   ImportOptions options;
   options.same_as = {{"lm_head.weight", "transformer.wte.weight"}};
-  auto imported = import_hugging_face(folder, ours.views, table(), options);
+  auto imported = import_into(folder, ours, options);
   ASSERT_TRUE(imported.has_value()) << imported.error().message;
   EXPECT_EQ(imported->ignored, (std::vector<std::string>{"lm_head.weight"}));
   EXPECT_EQ(imported->dtypes, (std::vector<std::string>{"BF16", "F16"}));
@@ -181,10 +191,9 @@ TEST(HuggingFace, SeveralFilesWithAnIndexNamesWithoutPrefixAndTiedHeads) {
   EXPECT_EQ(ours.values["k"][5], 0.0F);
 
   options.same_as = {{"lm_head.weight", "ln_f.weight"}};
-  EXPECT_TRUE(has(import_hugging_face(folder, ours.views, table(), options).error().message,
-                  "differs from ln_f.weight"));
+  EXPECT_TRUE(has(import_into(folder, ours, options).error().message, "differs from ln_f.weight"));
   ASSERT_TRUE(remove_all(folder + "/model-00002-of-00002.safetensors").has_value());
-  const auto missing = import_hugging_face(folder, ours.views, table(), options);
+  const auto missing = import_into(folder, ours, options);
   EXPECT_TRUE(has(missing.error().message, "model-00002-of-00002.safetensors is missing"))
       << missing.error().message;
 }
@@ -192,7 +201,7 @@ TEST(HuggingFace, SeveralFilesWithAnIndexNamesWithoutPrefixAndTiedHeads) {
 TEST(HuggingFace, WhatCannotBeReadIsSaid) {
   const std::string folder = fresh_folder();
   Parameters ours(table(), 1.0F);
-  const auto message = [&] { return import_hugging_face(folder, ours.views, table(), {}).error().message; };
+  const auto message = [&] { return import_into(folder, ours, {}).error().message; };
   EXPECT_TRUE(has(message(), "holds neither model.safetensors nor")) << message();
   ASSERT_TRUE(write_file_atomically(folder + "/pytorch_model.bin", "x").has_value());
   EXPECT_TRUE(has(message(), "pytorch_model.bin and no model.safetensors")) << message();
@@ -206,8 +215,7 @@ TEST(HuggingFace, WhatCannotBeReadIsSaid) {
         write_file_atomically(index, fmt::format(R"({{"weight_map": {{"a": "{}"}}}})", name)).has_value());
     EXPECT_TRUE(has(message(), "which is not a file beside it")) << message();
   }
-  EXPECT_TRUE(
-      has(import_hugging_face(folder + "/none", ours.views, table(), {}).error().message, "There is no "));
+  EXPECT_TRUE(has(import_into(folder + "/none", ours, {}).error().message, "There is no "));
 }
 
 TEST(HuggingFace, ConvertsWhatThePythonLibraryWrote) {
@@ -216,9 +224,8 @@ TEST(HuggingFace, ConvertsWhatThePythonLibraryWrote) {
   Parameters ours(rows, 100.0F);
   ImportOptions options;
   options.ignored_suffixes = {"i32", "i64", "u8", "u16"};
-  auto imported =
-      import_hugging_face(std::string(INGOT_SOURCE_DIR) + "/tests/golden/safetensors/python.safetensors",
-                          ours.views, rows, options);
+  auto imported = import_into(std::string(INGOT_SOURCE_DIR) + "/tests/golden/safetensors/python.safetensors",
+                              ours, options, rows);
   ASSERT_TRUE(imported.has_value()) << imported.error().message;
   EXPECT_EQ(imported->ignored.size(), 4U);
   int k = 0;
