@@ -4,7 +4,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
+#include <functional>
 
 #include "base/file.h"
 #include "checkpoint/checkpoint.h"
@@ -29,14 +31,41 @@ constexpr const char* kPoints[] = {"begin",          "after_model",   "after_opt
                                    "after_manifest", "before_rename", "after_rename",    "before_prune",
                                    "during_prune",   "after_prune"};
 
-// Forks a child that saves step 30 with keep_last 2 and dies at `fault`; returns whether it was killed.
-bool save_in_child(const std::string& folder, const std::string& fault) {
+// Saves step 30 with keep_last 2.
+using Save = std::function<bool(const std::string& folder)>;
+
+bool save_alone(const std::string& folder) {
+  Model model(30);
+  return save(folder, model.groups(), record_of(30), {.keep_last = 2}).has_value();
+}
+
+// Each of three ranks writes rows of every tensor.
+bool save_by_three(const std::string& folder) {
+  std::atomic<int> saved = 0;
+  on_ranks(3, [&](comm::Communicator& ranks, int rank) {
+    Model model(30);
+    std::vector<TensorGroup> groups = model.groups();
+    for (TensorGroup& group : groups) {
+      for (NamedTensor& tensor : group.tensors) {
+        const tensor::Shape whole = tensor.view.shape;
+        const int64_t first = whole[0] * rank / 3, end = whole[0] * (rank + 1) / 3;
+        tensor.view.data = tensor.view.as<float>() + first * whole.elements() / whole[0];
+        tensor.view.shape = whole.with(0, end - first);
+        tensor.part = Part{std::vector<int64_t>(static_cast<size_t>(whole.rank()), 0), whole};
+        tensor.part->offset[0] = first;
+      }
+    }
+    if (save(ranks, folder, groups, record_of(30), {.keep_last = 2})) ++saved;
+  });
+  return saved == 3;
+}
+
+// Forks a child that saves and dies at `fault`; returns whether it was killed.
+bool save_in_child(const Save& save, const std::string& folder, const std::string& fault) {
   const pid_t child = fork();
   if (child == 0) {
     set_fault(fault);
-    Model model(30);
-    const auto report = save(folder, model.groups(), record_of(30), {.keep_last = 2});
-    _exit(report.has_value() ? 0 : 1);
+    _exit(save(folder) ? 0 : 1);
   }
   int status = 0;
   waitpid(child, &status, 0);
@@ -64,10 +93,12 @@ void expect_old_or_new(const std::string& folder, const std::string& where) {
 TEST(Checkpoint, KilledAtAnyPointItIsOldOrNew) {
   const TestFolder scratch;
   const std::string folder = scratch.checkpoints();
-  for (const std::string point : kPoints) {
-    start_from_two(folder);
-    EXPECT_TRUE(save_in_child(folder, "checkpoint." + point + "=kill")) << point;
-    expect_old_or_new(folder, point);
+  for (const auto save : {save_alone, save_by_three}) {
+    for (const std::string point : kPoints) {
+      start_from_two(folder);
+      EXPECT_TRUE(save_in_child(save, folder, "checkpoint." + point + "=kill")) << point;
+      expect_old_or_new(folder, point);
+    }
   }
 }
 
@@ -77,12 +108,26 @@ TEST(Checkpoint, KilledAtAnySystemCallItIsOldOrNew) {
   int killed = 0;
   for (int n = 1; n < 200; ++n) {
     start_from_two(folder);
-    if (!save_in_child(folder, "*:" + std::to_string(n) + "=kill")) break;
+    if (!save_in_child(save_alone, folder, "*:" + std::to_string(n) + "=kill")) break;
     ++killed;
     expect_old_or_new(folder, "call " + std::to_string(n));
   }
   EXPECT_GT(killed, 20);
   EXPECT_LT(killed, 199);
+}
+
+TEST(Checkpoint, KilledWhileThreeRanksWriteItIsOldOrNew) {
+  const TestFolder scratch;
+  const std::string folder = scratch.checkpoints();
+  int killed = 0;
+  for (int n = 1; n < 400; n += 3) {
+    start_from_two(folder);
+    if (!save_in_child(save_by_three, folder, "*:" + std::to_string(n) + "=kill")) break;
+    ++killed;
+    expect_old_or_new(folder, "call " + std::to_string(n));
+  }
+  EXPECT_GT(killed, 15);
+  EXPECT_LT(killed, 133);
 }
 
 TEST(Checkpoint, AFailureAtAnySystemCallLeavesNothingHalf) {

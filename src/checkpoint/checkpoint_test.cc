@@ -241,6 +241,26 @@ TEST(Checkpoint, ANewerFormatSaysSo) {
   EXPECT_EQ(found.error().code, ErrorCode::kInvalid);
 }
 
+// tests/golden/checkpoint_v1 was written by Ingot 0.1.0 before ranks wrote together.
+TEST(Checkpoint, Version1IsRead) {
+  auto opened = Checkpoint::open(std::string(INGOT_SOURCE_DIR) + "/tests/golden/checkpoint_v1/step-00000002");
+  ASSERT_TRUE(opened.has_value()) << opened.error().message;
+  EXPECT_TRUE(opened->verify().has_value());
+  EXPECT_EQ(opened->state().step, 2);
+  EXPECT_EQ(opened->groups(), (std::vector<std::string>{"model", "optimizer"}));
+  auto tensors = opened->tensors("model");
+  ASSERT_TRUE(tensors.has_value());
+  std::vector<std::vector<float>> memory;
+  for (NamedTensor& tensor : *tensors) {
+    memory.emplace_back(static_cast<size_t>(tensor.view.elements()), -1000.0F);
+    tensor.view.data = memory.back().data();
+  }
+  ASSERT_TRUE(opened->read("model", *tensors).has_value());
+  for (const std::vector<float>& values : memory) {
+    for (const float value : values) ASSERT_LT(std::abs(value), 10);
+  }
+}
+
 TEST(Checkpoint, ADamagedNewestIsPassedOverAloud) {
   const TestFolder scratch;
   const std::string folder = scratch.checkpoints();

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <limits>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/file.h"
@@ -124,6 +125,23 @@ inline std::vector<std::string> names_in(const std::string& folder) {
 
 inline bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+// Calls body(communicator, rank) on a thread per rank.
+template <class Body>
+void on_ranks(int ranks, const Body& body) {
+  auto world = comm::make_local_world(ranks);
+  graph::Mesh mesh;
+  mesh.sizes[static_cast<size_t>(graph::Axis::kReplica)] = ranks;
+  std::vector<std::thread> threads;
+  for (auto& transport : world) {
+    threads.emplace_back([&] {
+      auto group = transport->group(mesh, graph::kWorldMask);
+      INGOT_CHECK(group.has_value(), "{}", group.error().message);
+      body(**group, transport->rank());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace ingot::checkpoint

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
-#include <thread>
 
 #include "base/file.h"
 #include "checkpoint/checkpoint.h"
@@ -74,23 +73,6 @@ class Boxes {
   std::vector<std::unique_ptr<std::vector<T>>> memory_;
   std::vector<NamedTensor> tensors_;
 };
-
-// Calls body(communicator, rank) on a thread per rank.
-template <class Body>
-void on_ranks(int ranks, const Body& body) {
-  auto world = comm::make_local_world(ranks);
-  graph::Mesh mesh;
-  mesh.sizes[static_cast<size_t>(graph::Axis::kReplica)] = ranks;
-  std::vector<std::thread> threads;
-  for (auto& transport : world) {
-    threads.emplace_back([&] {
-      auto group = transport->group(mesh, graph::kWorldMask);
-      INGOT_CHECK(group.has_value(), "{}", group.error().message);
-      body(**group, transport->rank());
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
 
 // Three ranks: a matrix cut by columns, a vector and a cube cut anywhere along rows, a small one of rank 0.
 class Sharded : public ::testing::Test {

@@ -186,7 +186,7 @@ nlohmann::ordered_json plan_json(const Job& job) {
   json["tokens_per_step"] = run.tokens_per_step();
   json["train_tokens"] = run.train_steps * run.tokens_per_step();
   json["micro_batch_size"] = run.batch.micro_batch;
-  json["micro_batches"] = run.batch.micro_batches();
+  json["micro_batches"] = run.batch.micro_batches(0);
   json["precision"] = graph::name_of(run.precision);
   json["flops_per_token"] = cost::flops_per_token(run.spec.model, run.seq_len(), cost::FlopConvention::kMfu);
   json["predicted_seconds"] = predicted_seconds(job);

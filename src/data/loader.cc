@@ -30,8 +30,8 @@ void lower_priority_of_this_thread() {
 }  // namespace
 
 struct Loader::State {
-  State(const TokenStream& stream, Sampler order, int64_t seq_len, const LoaderOptions& chosen)
-      : options(chosen), filler(stream, order, seq_len) {}
+  State(const TokenStream& stream, Sampler order, const LoaderOptions& chosen)
+      : options(chosen), filler(stream, order, chosen.slice) {}
 
   LoaderOptions options;
   BatchFiller filler;  // of the thread
@@ -115,18 +115,18 @@ Result<std::unique_ptr<Loader>> Loader::start(const TokenStream& stream, Sampler
   INGOT_CHECK(options.replica >= 0 && options.replica < options.layout.replicas, "replica {} of {}",
               options.replica, options.layout.replicas);
   INGOT_CHECK(options.first_step >= 0, "first step {}", options.first_step);
-  const size_t micro_batches = static_cast<size_t>(options.layout.micro_batches());
+  const size_t micro_batches = static_cast<size_t>(options.layout.micro_batches(options.replica));
   INGOT_CHECK(first.size() == micro_batches && second.size() == micro_batches,
               "buffers of {} and {} micro-batches for a step of {}", first.size(), second.size(),
               micro_batches);
   for (const StepBuffer* buffer : {&first, &second}) {
     for (const BatchView& batch : *buffer) {
-      INGOT_CHECK(batch.batch == options.layout.micro_batch && batch.seq_len == first.front().seq_len,
+      INGOT_CHECK(batch.batch == options.layout.micro_batch && batch.seq_len == options.slice.width(),
                   "a micro-batch [{}, {}] in a buffer of [{}, {}]", batch.batch, batch.seq_len,
-                  options.layout.micro_batch, first.front().seq_len);
+                  options.layout.micro_batch, options.slice.width());
     }
   }
-  const int64_t seq_len = first.front().seq_len;
+  const int64_t seq_len = options.slice.seq_len;
   if (stream.samples(seq_len) < 1) {
     return invalid(
         fmt::format("The data has {}; one sample of data.seq_len = {} needs {}. Give more text, or a "
@@ -134,7 +134,7 @@ Result<std::unique_ptr<Loader>> Loader::start(const TokenStream& stream, Sampler
                     counted(stream.tokens(), "token"), seq_len, format_integer(seq_len + 1)));
   }
   auto loader = std::unique_ptr<Loader>(new Loader);
-  loader->state_ = std::make_unique<State>(stream, order, seq_len, options);
+  loader->state_ = std::make_unique<State>(stream, order, options);
   State& s = *loader->state_;
   s.buffers = {std::move(first), std::move(second)};
   s.filled_end = s.acquired_end = s.released_end = options.first_step;

@@ -15,6 +15,7 @@ namespace ingot::data {
 
 struct LoaderOptions {
   StepLayout layout;
+  Slice slice;
   int64_t replica = 0;
   int64_t first_step = 0;
   int64_t end_step = -1;  // one past the last; -1: no end
@@ -23,7 +24,7 @@ struct LoaderOptions {
   EventLog* events = nullptr;  // "data_substituted" per substitution; may be null, must outlive the loader
 };
 
-// The micro-batches of one step: layout.micro_batches() views.
+// The micro-batches of one step: layout.micro_batches(replica) views.
 using StepBuffer = std::vector<BatchView>;
 
 struct LoadedStep {

@@ -54,7 +54,7 @@ void write_tokens(const std::string& path) {
 }
 
 double fill_tokens_per_second(const TokenStream& stream, const std::vector<BatchMemory>& buffers) {
-  BatchFiller filler(stream, Sampler::shuffled(stream.samples(kSeqLen), 1), kSeqLen);
+  BatchFiller filler(stream, Sampler::shuffled(stream.samples(kSeqLen), 1), {kSeqLen});
   std::vector<double> rates;
   std::vector<int32_t> all(size_t{1} << 20);
   // Checksums and page faults of the first touch come once in a run.
@@ -100,6 +100,7 @@ double plain_tokens_per_second(const std::vector<BatchMemory>& buffers) {
 // Share of the time that steps of 5 ms wait for data.
 double stall_share(const TokenStream& stream, const BatchMemory& first, const BatchMemory& second) {
   LoaderOptions options;
+  options.slice = {kSeqLen};
   options.layout = {.global_batch = kMicroBatch, .micro_batch = kMicroBatch, .replicas = 1};
   auto loader = must(Loader::start(stream, Sampler::shuffled(stream.samples(kSeqLen), 1), options,
                                    {first.view()}, {second.view()}));

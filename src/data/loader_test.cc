@@ -23,9 +23,9 @@ class LoaderTest : public ::testing::Test {
   }
   Sampler order() const { return Sampler::shuffled(stream_.samples(kSeqLen), 77); }
 
-  StepBuffer buffer(const StepLayout& layout) {
+  StepBuffer buffer(const StepLayout& layout, int64_t replica = 0) {
     StepBuffer views;
-    for (int64_t i = 0; i < layout.micro_batches(); ++i) {
+    for (int64_t i = 0; i < layout.micro_batches(replica); ++i) {
       memory_.push_back(std::make_unique<BatchMemory>(layout.micro_batch, kSeqLen));
       views.push_back(memory_.back()->view());
     }
@@ -59,6 +59,7 @@ class LoaderTest : public ::testing::Test {
 
 TEST_F(LoaderTest, ResumedRunReadsTheSameSamples) {
   LoaderOptions options;
+  options.slice = {kSeqLen};
   options.layout = {.global_batch = 6, .micro_batch = 2, .replicas = 1};
   options.document_mask = true;
   const std::vector<int64_t> whole = read_steps(options, 400);  // more than an epoch of 1,818 samples
@@ -74,6 +75,7 @@ TEST_F(LoaderTest, ResumedRunReadsTheSameSamples) {
 
 TEST_F(LoaderTest, ReplicasTogetherReadWhatOneReads) {
   LoaderOptions one;
+  one.slice = {kSeqLen};
   one.layout = {.global_batch = 12, .micro_batch = 2, .replicas = 1};
   const std::vector<int64_t> whole = read_steps(one, 1);
   std::vector<int64_t> together;
@@ -89,6 +91,7 @@ TEST_F(LoaderTest, ReplicasTogetherReadWhatOneReads) {
 
 TEST_F(LoaderTest, FillsAheadAndKeepsABufferUntilReleased) {
   LoaderOptions options;
+  options.slice = {kSeqLen};
   options.layout = {.global_batch = 2, .micro_batch = 2, .replicas = 1};
   std::array<StepBuffer, 2> buffers = {buffer(options.layout), buffer(options.layout)};
   auto loader = Loader::start(stream_, order(), options, buffers[0], buffers[1]);
@@ -110,6 +113,7 @@ TEST_F(LoaderTest, FillsAheadAndKeepsABufferUntilReleased) {
 
 TEST_F(LoaderTest, EndsAfterTheLastStep) {
   LoaderOptions options;
+  options.slice = {kSeqLen};
   options.layout = {.global_batch = 1, .micro_batch = 1, .replicas = 1};
   options.first_step = 3;
   options.end_step = 6;
@@ -122,6 +126,7 @@ TEST_F(LoaderTest, DamageIsAnErrorOrACountedEvent) {
   folder_.write("s.tok", bytes);
   open();
   LoaderOptions options;
+  options.slice = {kSeqLen};
   options.layout = {.global_batch = 4, .micro_batch = 4, .replicas = 1};
   std::array<StepBuffer, 2> buffers = {buffer(options.layout), buffer(options.layout)};
   {
@@ -160,6 +165,7 @@ TEST_F(LoaderTest, TooLittleDataIsASentence) {
   write_shard(folder_.at("s.tok"), counted_tokens(kSeqLen, kVocab), {0}, kVocab);
   open();
   LoaderOptions options;
+  options.slice = {kSeqLen};
   const auto loader =
       Loader::start(stream_, Sampler::sequential(1), options, buffer(options.layout), buffer(options.layout));
   ASSERT_FALSE(loader);

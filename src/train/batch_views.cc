@@ -13,12 +13,18 @@ std::span<T> row(const runtime::Executor& executor, const std::string& name, int
 
 }  // namespace
 
-data::StepBuffer batch_views(const runtime::Executor& executor, int side, int64_t batch, int64_t seq_len) {
+data::Slice slice_of(const graph::Mesh& mesh, int rank, int64_t seq_len) {
+  const int cp = mesh.size(graph::Axis::kCp);
+  if (cp == 1) return {seq_len};
+  return {seq_len, graph::context_positions(seq_len, cp, mesh.coordinate(rank, graph::Axis::kCp))};
+}
+
+data::StepBuffer batch_views(const runtime::Executor& executor, int side, int64_t batch, int64_t width) {
   data::StepBuffer buffer;
-  const int64_t tokens = batch * seq_len;
+  const int64_t tokens = batch * width;
   for (int64_t micro = 0; micro < executor.micro_batches(); ++micro) {
     buffer.push_back({.batch = batch,
-                      .seq_len = seq_len,
+                      .seq_len = width,
                       .tokens = row<int32_t>(executor, "batch.tokens", side, micro, tokens),
                       .labels = row<int32_t>(executor, "batch.labels", side, micro, tokens),
                       .loss_mask = row<float>(executor, "batch.loss_mask", side, micro, tokens),

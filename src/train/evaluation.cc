@@ -31,12 +31,13 @@ Result<Evaluation> evaluate_stream(const EvaluationInputs& inputs, const data::T
   for (int64_t first = 0; first < samples; first += batch * replicas) {
     INGOT_TRY_VOID(inputs.team->each([&](Rank& rank) -> Result<void> {
       runtime::Executor& executor = inputs.executor(rank.index);
-      data::BatchFiller filler(stream, order, seq_len);
+      const data::Slice slice = slice_of(inputs.mesh, rank.rank, seq_len);
+      data::BatchFiller filler(stream, order, slice);
       const int64_t own = first + batch * inputs.mesh.index(rank.rank, graph::kDpMask);
       const data::BatchRequest request{.first_sample = own,
                                        .rows = std::clamp<int64_t>(samples - own, 0, batch),
                                        .document_mask = inputs.document_mask};
-      INGOT_TRY_VOID(filler.fill(request, batch_views(executor, 0, batch, seq_len)[0]));
+      INGOT_TRY_VOID(filler.fill(request, batch_views(executor, 0, batch, slice.width())[0]));
       INGOT_TRY([[maybe_unused]] const runtime::StepTiming timing, executor.run_step(0));
       return {};
     }));

@@ -20,7 +20,7 @@ struct EvaluationInputs {
   RankTeam* team = nullptr;
   std::function<runtime::Executor&(int index)> executor;  // of an evaluation program, by rank of the team
   graph::Mesh mesh;
-  int64_t batch = 1, seq_len = 1;  // of the program
+  int64_t batch = 1, seq_len = 1;  // of the program; seq_len of whole samples
   bool document_mask = false;
 };
 

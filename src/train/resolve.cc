@@ -200,11 +200,11 @@ Result<void> check_facts(const ResolvedRun& run, const DataFacts& data) {
         counted(data.train_tokens, "token"), run.seq_len() + 1));
   if (auto fits = run.batch.validate(); !fits) {
     add(fits.error().message);
-  } else if (run.batch.micro_batches() > kMostMicroBatches) {
+  } else if (run.batch.micro_batches(0) > kMostMicroBatches) {
     add(fmt::format(
         "train.global_batch_size = {}   makes {} micro-batches a step; at most {} are planned; take a "
         "smaller one or a larger train.micro_batch_size",
-        run.batch.global_batch, run.batch.micro_batches(), kMostMicroBatches));
+        run.batch.global_batch, run.batch.micro_batches(0), kMostMicroBatches));
   }
   const int64_t head_dim = run.spec.model.head_dim;
   if (run.backend == "cpu" && (head_dim > kLargestCpuHead || head_dim % 2 != 0))

@@ -151,7 +151,7 @@ TEST(Resolve, TheMicroBatchDividesWhatAReplicaTakes) {
         const data::StepLayout& batch = chosen.run.batch;
         EXPECT_TRUE(batch.validate());
         EXPECT_EQ(batch.global_batch, global);
-        EXPECT_EQ(batch.micro_batches() * batch.micro_batch * dp, global);
+        EXPECT_EQ(batch.micro_batches(0) * batch.micro_batch * dp, global);
         EXPECT_LE(batch.micro_batch * seq_len, std::max<int64_t>(4096, seq_len));
       }
     }

@@ -30,18 +30,50 @@ graph::Recompute recompute_of(spec::Recompute recompute) {
   return graph::Recompute::kNone;
 }
 
+// Row of the table in graph/passes/schedule.cc.
+const char* schedule_name(spec::PipelineSchedule schedule) {
+  switch (schedule) {
+    case spec::PipelineSchedule::kOneFOneB:
+      return "1f1b";
+    case spec::PipelineSchedule::kInterleaved:
+      return "interleaved";
+    case spec::PipelineSchedule::kZeroBubble:
+      return "zb-h1";
+    case spec::PipelineSchedule::kGpipe:
+      return "gpipe";
+  }
+  return "1f1b";
+}
+
 std::optional<tensor::DType> dtype_of(const std::optional<spec::Precision>& precision) {
   if (!precision) return std::nullopt;
   return *precision == spec::Precision::kBf16 ? tensor::DType::kBF16 : tensor::DType::kF32;
 }
 
-graph::CompileOptions options_of(const ResolvedRun& run, Purpose purpose) {
+graph::Layout layout_of(const ResolvedRun& run, int64_t replica) {
+  const spec::ParallelSpec& parallel = run.spec.parallel;
+  graph::Layout layout;
+  layout.mesh = run.mesh;
+  layout.zero_stage = static_cast<int>(parallel.zero_stage.value_or(0));
+  layout.micro_batches = static_cast<int>(run.batch.micro_batches(replica));
+  for (const int64_t share : run.batch.shares)
+    layout.replica_micro_batches.push_back(static_cast<int>(share));
+  layout.schedule = schedule_name(parallel.pp_schedule);
+  layout.virtual_stages = static_cast<int>(parallel.virtual_stages);
+  layout.bucket_bytes = parallel.bucket_size;
+  layout.context_mode = parallel.cp_mode == spec::ContextMode::kAllGather ? graph::ContextMode::kGather
+                                                                          : graph::ContextMode::kRing;
+  return layout;
+}
+
+graph::CompileOptions options_of(const ResolvedRun& run, Purpose purpose, int64_t replica) {
   const spec::OptimizerSpec& optimizer = run.spec.optimizer;
   graph::CompileOptions options;
-  options.layout.mesh = run.mesh;
-  options.layout.zero_stage = static_cast<int>(run.spec.parallel.zero_stage.value_or(0));
-  options.layout.bucket_bytes = run.spec.parallel.bucket_size;
-  options.layout.micro_batches = purpose == Purpose::kTrain ? static_cast<int>(run.batch.micro_batches()) : 1;
+  options.layout = layout_of(run, replica);
+  if (purpose != Purpose::kTrain) {
+    options.layout.micro_batches = 1;
+    options.layout.replica_micro_batches.clear();
+  }
   options.threads = RankTeam::threads_of(run.ranks_here(), run.threads);
   options.purpose = purpose;
   options.precision = run.precision;
@@ -57,27 +89,33 @@ graph::CompileOptions options_of(const ResolvedRun& run, Purpose purpose) {
 }
 
 Result<std::shared_ptr<const graph::Program>> compile_program(const ResolvedRun& run, Purpose purpose,
-                                                              int stage) {
+                                                              int stage, int64_t replica) {
   const graph::BuildOptions build{
       .purpose = purpose, .batch = run.batch.micro_batch, .sequence = run.seq_len()};
   INGOT_TRY(graph::Graph graph, model::build_graph(run.spec.model, build));
-  INGOT_TRY(graph::Program program, graph::compile(std::move(graph), options_of(run, purpose), stage));
+  INGOT_TRY(graph::Program program,
+            graph::compile(std::move(graph), options_of(run, purpose, replica), stage));
   return std::make_shared<const graph::Program>(std::move(program));
 }
 
 }  // namespace
 
 Result<RunPrograms> compile_programs(const ResolvedRun& run) {
-  std::map<int, RankPrograms> by_stage;
+  std::map<std::pair<int, int64_t>, std::shared_ptr<const graph::Program>> train;  // by stage and m
+  std::map<int, std::shared_ptr<const graph::Program>> evaluate;                   // by stage
   RunPrograms programs;
   for (int i = 0; i < run.ranks_here(); ++i) {
-    const int stage = run.mesh.coordinate(run.rank_here(i), graph::Axis::kPp);
-    RankPrograms& own = by_stage[stage];
-    if (!own.train) {
-      INGOT_TRY(own.train, compile_program(run, Purpose::kTrain, stage));
-      INGOT_TRY(own.evaluate, compile_program(run, Purpose::kEvaluate, stage));
+    const int rank = run.rank_here(i), stage = run.mesh.coordinate(rank, graph::Axis::kPp);
+    const int64_t replica = run.mesh.index(rank, graph::kDpMask);
+    auto& own_train = train[{stage, run.batch.micro_batches(replica)}];
+    auto& own_evaluate = evaluate[stage];
+    if (!own_train) {
+      INGOT_TRY(own_train, compile_program(run, Purpose::kTrain, stage, replica));
     }
-    programs.push_back(own);
+    if (!own_evaluate) {
+      INGOT_TRY(own_evaluate, compile_program(run, Purpose::kEvaluate, stage, replica));
+    }
+    programs.push_back({own_train, own_evaluate});
   }
   return programs;
 }
@@ -187,22 +225,33 @@ void Session::fill_step_block(Engine& engine, int side, int64_t step, double rat
     block[graph::kOwnRequests + i] = own.has(static_cast<graph::Request>(i)) ? 1 : 0;
 }
 
+namespace {
+
+// Any tokens, one document, everything counted.
+void make_up(const data::BatchView& view, const data::Slice& slice, int64_t vocabulary) {
+  const auto token = [vocabulary](size_t i) {
+    constexpr uint64_t kScatter = 2654435761U;  // Knuth's multiplicative hash
+    return static_cast<int32_t>((i * kScatter >> 8U) % static_cast<uint64_t>(vocabulary));
+  };
+  const auto width = static_cast<size_t>(slice.width());
+  for (size_t i = 0; i < view.tokens.size(); ++i) view.tokens[i] = token(i);
+  for (size_t i = 0; i < view.labels.size(); ++i) view.labels[i] = token(i);
+  for (size_t i = 0; i < view.position.size(); ++i)
+    view.position[i] = static_cast<int32_t>(slice.columns.empty() ? static_cast<int64_t>(i % width)
+                                                                  : slice.columns[i % width]);
+  std::ranges::fill(view.loss_mask, 1.0F);
+  std::ranges::fill(view.doc_start, 0);
+}
+
+}  // namespace
+
 void Session::fill_made_up_batch() {
-  const int64_t vocabulary = run_.spec.model.vocab_size;
-  for (const std::unique_ptr<Engine>& engine : engines_) {
-    for (const data::BatchView& view :
-         batch_views(*engine->train, 0, run_.batch.micro_batch, run_.seq_len())) {
-      for (size_t i = 0; i < view.tokens.size(); ++i) {
-        constexpr uint64_t kScatter = 2654435761U;  // Knuth's multiplicative hash
-        const auto id = static_cast<int32_t>((i * kScatter >> 8U) % static_cast<uint64_t>(vocabulary));
-        view.tokens[i] = view.labels[i] = id;
-        view.loss_mask[i] = 1;
-        if (!view.position.empty())
-          view.position[i] = static_cast<int32_t>(static_cast<int64_t>(i) % run_.seq_len());
-        if (!view.doc_start.empty()) view.doc_start[i] = 0;
-      }
-    }
-    fill_step_block(*engine, 0, 0, 0.0, {});
+  for (int i = 0; i < team_->size(); ++i) {
+    Engine& engine = *engines_[static_cast<size_t>(i)];
+    const data::Slice slice = slice_of(run_.mesh, team_->rank(i).rank, run_.seq_len());
+    for (const data::BatchView& view : batch_views(*engine.train, 0, run_.batch.micro_batch, slice.width()))
+      make_up(view, slice, run_.spec.model.vocab_size);
+    fill_step_block(engine, 0, 0, 0.0, {});
   }
 }
 
@@ -248,6 +297,7 @@ Result<void> Session::start_data(const data::TokenStream& stream, int64_t first_
     Engine& engine = *engines_[static_cast<size_t>(rank.index)];
     data::LoaderOptions options;
     options.layout = run_.batch;
+    options.slice = slice_of(run_.mesh, rank.rank, run_.seq_len());
     options.replica = run_.mesh.index(rank.rank, graph::kDpMask);
     options.first_step = first_step;
     options.end_step = run_.train_steps;
@@ -256,7 +306,7 @@ Result<void> Session::start_data(const data::TokenStream& stream, int64_t first_
         run_.spec.data.on_corrupt == spec::OnCorrupt::kSkip ? data::OnCorrupt::kSkip : data::OnCorrupt::kFail;
     options.events = rank.index == 0 ? events : nullptr;
     const auto view = [&](int side) {
-      return batch_views(*engine.train, side, run_.batch.micro_batch, run_.seq_len());
+      return batch_views(*engine.train, side, run_.batch.micro_batch, options.slice.width());
     };
     const data::Sampler order =
         data::Sampler::shuffled(stream.samples(run_.seq_len()), static_cast<uint64_t>(run_.spec.run.seed));

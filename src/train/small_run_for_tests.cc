@@ -35,8 +35,13 @@ ResolvedRun resolved(const SmallRun& small) {
   run.precision = small.precision;
   run.backend = small.backend;
   run.threads = small.threads;
-  run.batch = {.global_batch = small.global_batch, .micro_batch = small.micro_batch, .replicas = small.dp};
-  auto mesh = graph::make_mesh(small.dp, small.tp, 1, 1, 1, static_cast<int>(run.spec.model.num_kv_heads));
+  run.batch = {.global_batch = small.global_batch,
+               .micro_batch = small.micro_batch,
+               .replicas = small.dp,
+               .shares = small.shares};
+  run.spec.parallel.zero_stage = small.zero_stage;
+  auto mesh = graph::make_mesh(small.dp, small.tp, small.pp, small.cp, 1,
+                               static_cast<int>(run.spec.model.num_kv_heads), small.zero_group);
   INGOT_CHECK(mesh.has_value(), "{}", mesh.error().message);
   run.mesh = *mesh;
   run.train_steps = small.steps;

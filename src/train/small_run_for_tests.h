@@ -19,7 +19,9 @@ struct SmallRun {
   std::string family = "llama";
   graph::Precision precision = graph::Precision::kF32;
   std::string backend = "cpu";
-  int threads = 1, dp = 1, tp = 1, kv_heads = 2, zero_stage = 0;
+  int threads = 1, dp = 1, tp = 1, pp = 1, cp = 1, kv_heads = 2;
+  int zero_stage = 0, zero_group = 0;
+  std::vector<int64_t> shares = {};  // micro-batches of each replica, where they differ
   int64_t global_batch = 8, micro_batch = 2, steps = 30;
   double learning_rate = 5e-3;
 };
