@@ -31,6 +31,7 @@ SmallRun small_run(const std::string& family, const Layout& layout) {
   small.backend = "reference";
   small.precision = graph::Precision::kF64;
   small.micro_batch = 1;
+  small.seq_len = 20;
   small.dp = layout.dp;
   small.tp = layout.tp;
   small.pp = layout.pp;
@@ -121,7 +122,11 @@ constexpr Layout kLayouts[] = {{},
                                {.dp = 2, .zero_stage = 1},
                                {.dp = 2, .tp = 2, .zero_stage = 2},
                                {.dp = 4, .zero_stage = 3},
-                               {.dp = 4, .zero_stage = 3, .zero_group = 2}};
+                               {.dp = 4, .zero_stage = 3, .zero_group = 2},
+                               {.pp = 2},
+                               {.dp = 2, .pp = 2, .zero_stage = 1},
+                               {.tp = 2, .pp = 2},
+                               {.dp = 2, .zero_stage = 3, .cp = 2}};
 INSTANTIATE_TEST_SUITE_P(All, Resharding, ::testing::ValuesIn(kLayouts),
                          [](const auto& test) { return name_of(test.param); });
 

@@ -66,10 +66,18 @@ graph::Layout layout_of(const ResolvedRun& run, int64_t replica) {
   return layout;
 }
 
-graph::CompileOptions options_of(const ResolvedRun& run, Purpose purpose, int64_t replica) {
+// Where a program's stage, replica and cut into chunks matter.
+struct Part {
+  int stage = 0;
+  int64_t replica = 0;
+  std::vector<int> first_layers;  // empty: chosen
+};
+
+graph::CompileOptions options_of(const ResolvedRun& run, Purpose purpose, const Part& part) {
   const spec::OptimizerSpec& optimizer = run.spec.optimizer;
   graph::CompileOptions options;
-  options.layout = layout_of(run, replica);
+  options.layout = layout_of(run, part.replica);
+  options.layout.first_layers = part.first_layers;
   if (purpose != Purpose::kTrain) {
     options.layout.micro_batches = 1;
     options.layout.replica_micro_batches.clear();
@@ -89,12 +97,12 @@ graph::CompileOptions options_of(const ResolvedRun& run, Purpose purpose, int64_
 }
 
 Result<std::shared_ptr<const graph::Program>> compile_program(const ResolvedRun& run, Purpose purpose,
-                                                              int stage, int64_t replica) {
+                                                              const Part& part) {
   const graph::BuildOptions build{
       .purpose = purpose, .batch = run.batch.micro_batch, .sequence = run.seq_len()};
   INGOT_TRY(graph::Graph graph, model::build_graph(run.spec.model, build));
   INGOT_TRY(graph::Program program,
-            graph::compile(std::move(graph), options_of(run, purpose, replica), stage));
+            graph::compile(std::move(graph), options_of(run, purpose, part), part.stage));
   return std::make_shared<const graph::Program>(std::move(program));
 }
 
@@ -103,17 +111,21 @@ Result<std::shared_ptr<const graph::Program>> compile_program(const ResolvedRun&
 Result<RunPrograms> compile_programs(const ResolvedRun& run) {
   std::map<std::pair<int, int64_t>, std::shared_ptr<const graph::Program>> train;  // by stage and m
   std::map<int, std::shared_ptr<const graph::Program>> evaluate;                   // by stage
+  std::vector<int> first_layers;  // as the first program cuts them: all share one state
   RunPrograms programs;
   for (int i = 0; i < run.ranks_here(); ++i) {
-    const int rank = run.rank_here(i), stage = run.mesh.coordinate(rank, graph::Axis::kPp);
-    const int64_t replica = run.mesh.index(rank, graph::kDpMask);
-    auto& own_train = train[{stage, run.batch.micro_batches(replica)}];
-    auto& own_evaluate = evaluate[stage];
+    const int rank = run.rank_here(i);
+    const Part part{run.mesh.coordinate(rank, graph::Axis::kPp), run.mesh.index(rank, graph::kDpMask),
+                    first_layers};
+    auto& own_train = train[{part.stage, run.batch.micro_batches(part.replica)}];
+    auto& own_evaluate = evaluate[part.stage];
     if (!own_train) {
-      INGOT_TRY(own_train, compile_program(run, Purpose::kTrain, stage, replica));
+      INGOT_TRY(own_train, compile_program(run, Purpose::kTrain, part));
+      first_layers = own_train->layout.first_layers;
     }
     if (!own_evaluate) {
-      INGOT_TRY(own_evaluate, compile_program(run, Purpose::kEvaluate, stage, replica));
+      INGOT_TRY(own_evaluate,
+                compile_program(run, Purpose::kEvaluate, {part.stage, part.replica, first_layers}));
     }
     programs.push_back({own_train, own_evaluate});
   }

@@ -28,7 +28,7 @@ spec::ModelSpec small_model(const std::string& family, int kv_heads) {
 ResolvedRun resolved(const SmallRun& small) {
   ResolvedRun run;
   run.spec.model = small_model(small.family, small.kv_heads);
-  run.spec.data.seq_len = kSmallSeqLen;
+  run.spec.data.seq_len = small.seq_len;
   run.spec.optimizer.learning_rate = small.learning_rate;
   run.spec.run.seed = 7;
   run.spec.parallel.zero_stage = small.zero_stage;
@@ -39,7 +39,6 @@ ResolvedRun resolved(const SmallRun& small) {
                .micro_batch = small.micro_batch,
                .replicas = small.dp,
                .shares = small.shares};
-  run.spec.parallel.zero_stage = small.zero_stage;
   auto mesh = graph::make_mesh(small.dp, small.tp, small.pp, small.cp, 1,
                                static_cast<int>(run.spec.model.num_kv_heads), small.zero_group);
   INGOT_CHECK(mesh.has_value(), "{}", mesh.error().message);
