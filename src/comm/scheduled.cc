@@ -217,7 +217,7 @@ class ScheduledCommunicator final : public Communicator {
   std::unique_ptr<Plan> make_plan(const cost::CollectiveCall& call, tensor::DType dtype) {
     const int64_t size = tensor::size_of(dtype);
     const cost::CollectiveChoice choice =
-        cost::choose_collective(call.operation, call.elements * size, this->size(), rounds(dtype));
+        cost::choose_collective(call, size, cost::Nodes(peers_.size()), rounds(dtype), cost::Fabric());
     cost::Schedule schedule = cost::make_schedule(call, this->size(), own_, choice.algorithm,
                                                   std::max<int64_t>(1, choice.piece_bytes / size));
     auto plan = std::make_unique<Plan>();

@@ -123,7 +123,7 @@ class Builder {
     for (const uint32_t cell : line.all) {
       Cell& c = cells_[cell];
       if (pattern == Pattern::kExchange) {
-        for (const int peer : others(line)) send(line, line.at(2 * line.own - peer), c);
+        for (int away = 1; away < line.size(); ++away) send(line, line.at(line.own + away), c);
         receive_add(line, others(line), c);
         continue;
       }
@@ -174,10 +174,9 @@ class Builder {
         for (size_t k = last + 1; k-- > 0;) gather(line_of(k), pattern_of(k));
         break;
       case Collective::kAllReduce: {
-        const bool whole = pattern_of(last) == Pattern::kTree || pattern_of(last) == Pattern::kExchange;
-        const size_t scattered = whole ? last : last + 1;
+        const size_t scattered = sums_whole() ? last : last + 1;
         for (size_t k = 0; k < scattered; ++k) scatter_sums(line_of(k), pattern_of(k));
-        if (whole) sum_everywhere(line_of(last), pattern_of(last));
+        if (sums_whole()) sum_everywhere(line_of(last), pattern_of(last));
         for (size_t k = scattered; k-- > 0;) gather(line_of(k), pattern_of(k));
         break;
       }
@@ -243,13 +242,15 @@ class Builder {
     const bool blocks_are_given =
         call_.operation == Collective::kReduceScatter || call_.operation == Collective::kAllGather;
     const int64_t parts = std::ssize(parts_);
+    blocks_ = call_.operation == Collective::kBroadcast ? 1 : n_;
+    if (sums_whole()) blocks_ /= algorithm_.dimensions.back().size;
     for (int64_t p = 0; p < parts; ++p) {
       Part& part = parts_[index(p)];
-      for (int64_t block = 0; block < n_; ++block) {
+      for (int64_t block = 0; block < blocks_; ++block) {
         part.first.push_back(static_cast<uint32_t>(part.cells.size()));
         // Parts lie in each block where blocks are given, else blocks in each part.
-        const int64_t outer = blocks_are_given ? block : p, outers = blocks_are_given ? n_ : parts;
-        const int64_t inner = blocks_are_given ? p : block, inners = blocks_are_given ? parts : n_;
+        const int64_t outer = blocks_are_given ? block : p, outers = blocks_are_given ? blocks_ : parts;
+        const int64_t inner = blocks_are_given ? p : block, inners = blocks_are_given ? parts : blocks_;
         const int64_t begin = call_.elements * outer / outers, end = call_.elements * (outer + 1) / outers;
         add_cells(part, begin + (end - begin) * inner / inners, begin + (end - begin) * (inner + 1) / inners);
       }
@@ -284,6 +285,13 @@ class Builder {
     }
   }
 
+  // all_reduce that ends in a pattern by which every member gets the sum of all that is left at once.
+  bool sums_whole() const {
+    const Pattern last = algorithm_.dimensions.back().pattern;
+    return call_.operation == Collective::kAllReduce &&
+           (last == Pattern::kTree || last == Pattern::kExchange);
+  }
+
   // ---- lines: dimension k is the k-th of the current part's order
 
   size_t dimension(size_t k) const { return parts_[part_].order[k]; }
@@ -311,7 +319,7 @@ class Builder {
     for (int d = 0; d < line.size(); ++d)
       line.members[index(along(line, d))] = me_ + (d - digit(me_, k)) * stride(which);
     line.own = along(line, digit(me_, k));
-    for (int block = 0; block < n_; ++block) {
+    for (int block = 0; block < blocks_; ++block) {
       const int owner = owner_of(block);
       bool mine = true;  // not another's already; of a broadcast everybody gets all
       for (size_t j = 0; j < k && call_.operation != Collective::kBroadcast; ++j)
@@ -330,7 +338,7 @@ class Builder {
   int owner_of(int block) const {
     if (call_.operation != Collective::kAllReduce) return block;
     int owner = 0;
-    for (size_t k = algorithm_.dimensions.size(); k-- > 0;) {
+    for (size_t k = algorithm_.dimensions.size() - (sums_whole() ? 1 : 0); k-- > 0;) {
       const size_t which = dimension(k);
       const int size = algorithm_.dimensions[which].size;
       owner += block % size * stride(which);
@@ -339,10 +347,13 @@ class Builder {
     return owner;
   }
 
+  // Chunks [low, high) of halving, as many as a power of 2, in an order that both partners share and that
+  // looks the same from every member.
   template <class Visit>
   void each(const Line& line, int low, int high, const Visit& visit) {
-    for (int digit = low; digit < high; ++digit)
-      for (const uint32_t cell : line.chunks[index(digit)]) visit(cells_[cell]);
+    for (int i = 0; i < high - low; ++i)
+      for (const uint32_t cell : line.chunks[index(low + (i ^ (line.own & (high - low - 1))))])
+        visit(cells_[cell]);
   }
   template <class Visit>
   void pick(const Line& line, int digit, size_t piece, const Visit& visit) {
@@ -354,10 +365,10 @@ class Builder {
     for (const std::vector<uint32_t>& chunk : line.chunks) most = std::max(most, chunk.size());
     return most;
   }
+  // From the one before this member on, backwards: the order in which they send to it.
   static std::vector<int> others(const Line& line) {
     std::vector<int> positions;
-    for (int i = 0; i < line.size(); ++i)
-      if (i != line.own) positions.push_back(i);
+    for (int away = 1; away < line.size(); ++away) positions.push_back(line.at(line.own - away));
     return positions;
   }
 
@@ -440,7 +451,8 @@ class Builder {
       if (slots_[i].held || slots_[i].sent_in == round_) continue;
       if (best == slots_.size() || before(slots_[i].last, slots_[best].last)) best = i;
     }
-    if (best == slots_.size() || slots_.size() < kFewSlots) {
+    const int64_t few = static_cast<int64_t>(kFewSlots) * piece_;
+    if (best == slots_.size() || slots_.size() < kFewSlots || schedule_.scratch_elements < few) {
       best = slots_.size();
       slots_.push_back({{Area::kScratch, schedule_.scratch_elements}, false, kNone, -1});
       constexpr int64_t kLine = 64;  // elements: slots begin on cache lines of their own
@@ -515,6 +527,7 @@ class Builder {
   Schedule schedule_;
   std::vector<Cell> cells_;
   std::vector<Part> parts_;
+  int64_t blocks_ = 1;
   size_t part_ = 0;
   std::vector<Slot> slots_;
   int round_ = 0;
