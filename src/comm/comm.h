@@ -24,6 +24,12 @@
 #include "graph/mesh.h"
 #include "tensor/tensor.h"
 
+namespace ingot::cost {
+struct CollectiveCall;
+struct CollectiveChoice;
+struct Fabric;
+}  // namespace ingot::cost
+
 namespace ingot::comm {
 
 using tensor::TensorView;
@@ -82,6 +88,12 @@ class Communicator {
   Result<void> send(const TensorView& in, int to, int tag, const CallOptions& options);
   Result<void> receive(const TensorView& out, int from, int tag, const CallOptions& options);
   virtual Result<void> barrier(const CallOptions& options) = 0;
+  // How such a call would run here, with its predicted time; null where no schedule runs it (the operands of
+  // ranks of one process are summed where they lie). Valid as long as the communicator.
+  virtual const cost::CollectiveChoice* planned(const cost::CollectiveCall& call, tensor::DType dtype) {
+    static_cast<void>(call), static_cast<void>(dtype);
+    return nullptr;
+  }
 };
 
 inline constexpr int kMessagesInFlight = 64, kMaxTag = 4095;
@@ -104,6 +116,14 @@ class Transport {
   virtual void on_warning(std::function<void(const std::string&)> listener) = 0;
   // Where the rank says what it is doing; null where nobody watches.
   virtual ProgressPage* page() { return nullptr; }
+  // What messages cost here: collectives choose their algorithms by it. All ranks call it together, before
+  // their groups are used; rank 0's fabric holds for all. Without it cost::Fabric's defaults hold, and all
+  // ranks are taken to share a node.
+  virtual Result<void> use_fabric(const cost::Fabric& fabric, const CallOptions& options) = 0;
+  // Of all ranks: equal numbers share a node. As use_fabric() found them; empty: all do.
+  virtual std::span<const int> nodes() const { return {}; }
+  // For measurements: from now on calls run as `choice` says where it applies; null: as they choose.
+  virtual void prescribe(const cost::CollectiveChoice* choice) { static_cast<void>(choice); }
   // Once, after the last call of every group: waits for all ranks and closes connections in order. A rank
   // that goes without it breaks the connections of those that are still there. Not after an error.
   virtual Result<void> leave(const CallOptions& options) = 0;

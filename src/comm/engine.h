@@ -105,6 +105,7 @@ struct EngineOptions {
   std::chrono::microseconds spin{20};  // how long a waiter turns before it sleeps
   uint32_t generation = 0;
   ProgressPage* page = nullptr;
+  std::string node;  // ranks with the same text share a node
 };
 
 class Engine {
@@ -116,6 +117,7 @@ class Engine {
 
   Messages& messages() { return *messages_; }
   ProgressPage* page() const { return options_.page; }
+  const std::string& node() const { return options_.node; }
   void on_warning(std::function<void(const std::string&)> listener) { warn_ = std::move(listener); }
 
   // Starts it and waits until it has ended; returns its error if it failed. Thread-safe, as all below is;

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/hash.h"
 #include "comm/operands.h"
 #include "cost/collective_cost.h"
 
@@ -19,9 +20,12 @@ using tensor::Buffer;
 // What the communicators of one rank share; lives until the last of them is gone.
 struct Core {
   Core(std::unique_ptr<Messages> messages, const EngineOptions& options)
-      : engine(std::move(messages), options) {}
+      : engine(std::move(messages), options), nodes(static_cast<size_t>(engine.messages().world())) {}
   Engine engine;
   std::map<std::pair<int, uint64_t>, int> channels;  // (rank, channel) in use
+  cost::Fabric fabric;
+  cost::Nodes nodes;  // of all ranks
+  std::optional<cost::CollectiveChoice> prescribed;
 };
 
 // Whether sums of this type must be made at once: they are rounded whenever they are stored.
@@ -156,6 +160,10 @@ class ScheduledCommunicator final : public Communicator {
                inout.as<std::byte>(), inout.as<std::byte>(), root, options);
   }
 
+  const cost::CollectiveChoice* planned(const cost::CollectiveCall& call, tensor::DType dtype) override {
+    return size() == 1 ? nullptr : &plan_of(call, dtype).choice;
+  }
+
   Result<void> barrier(const CallOptions& options) override {
     if (size() == 1) return {};
     return run({Collective::kBarrier}, tensor::DType::kU8, 0, nullptr, nullptr, -1, options);
@@ -180,6 +188,8 @@ class ScheduledCommunicator final : public Communicator {
   struct Plan {
     cost::CollectiveCall call;
     tensor::DType dtype = tensor::DType::kF32;
+    std::optional<cost::CollectiveChoice> prescribed;  // when it was made
+    cost::CollectiveChoice choice;
     std::unique_ptr<Operation> operation;
     int64_t scratch_bytes = 0;
   };
@@ -214,10 +224,23 @@ class ScheduledCommunicator final : public Communicator {
     return {};
   }
 
+  cost::CollectiveChoice choose(const cost::CollectiveCall& call, tensor::DType dtype) const {
+    const int64_t size = tensor::size_of(dtype);
+    const bool at_once = rounds(dtype);
+    cost::Nodes nodes;
+    for (const Peer& peer : peers_) nodes.push_back(core_->nodes[static_cast<size_t>(peer.rank)]);
+    const auto& prescribed = core_->prescribed;
+    if (!prescribed || !cost::applies(prescribed->algorithm, call.operation, this->size(), at_once))
+      return cost::choose_collective(call, size, nodes, at_once, core_->fabric);
+    cost::CollectiveChoice choice = *prescribed;
+    choice.seconds =
+        cost::collective_seconds(call, size, choice.algorithm, choice.piece_bytes, nodes, core_->fabric);
+    return choice;
+  }
+
   std::unique_ptr<Plan> make_plan(const cost::CollectiveCall& call, tensor::DType dtype) {
     const int64_t size = tensor::size_of(dtype);
-    const cost::CollectiveChoice choice =
-        cost::choose_collective(call, size, cost::Nodes(peers_.size()), rounds(dtype), cost::Fabric());
+    const cost::CollectiveChoice choice = choose(call, dtype);
     cost::Schedule schedule = cost::make_schedule(call, this->size(), own_, choice.algorithm,
                                                   std::max<int64_t>(1, choice.piece_bytes / size));
     auto plan = std::make_unique<Plan>();
@@ -225,6 +248,8 @@ class ScheduledCommunicator final : public Communicator {
     plan->call.sent = plan->call.received = {};
     plan->dtype = dtype;
     plan->scratch_bytes = schedule.scratch_elements * size;
+    plan->prescribed = core_->prescribed;
+    plan->choice = choice;
     plan->operation = std::make_unique<Operation>(std::move(schedule), peers_);
     plan->operation->name = cost::name_of(call.operation);
     plan->operation->header.dtype = dtype;
@@ -235,13 +260,16 @@ class ScheduledCommunicator final : public Communicator {
 
   Result<void> run(const cost::CollectiveCall& call, tensor::DType dtype, int64_t bytes, std::byte* in,
                    std::byte* out, int detail, const CallOptions& options) {
+    return run(plan_of(call, dtype), bytes, in, out, detail, options);
+  }
+
+  Plan& plan_of(const cost::CollectiveCall& call, tensor::DType dtype) {
     const auto found = std::ranges::find_if(plans_, [&](const std::unique_ptr<Plan>& plan) {
       return plan->call.operation == call.operation && plan->call.elements == call.elements &&
-             plan->call.root == call.root && plan->dtype == dtype;
+             plan->call.root == call.root && plan->dtype == dtype && plan->prescribed == core_->prescribed;
     });
-    if (found != plans_.end()) return run(**found, bytes, in, out, detail, options);
-    plans_.push_back(make_plan(call, dtype));
-    return run(*plans_.back(), bytes, in, out, detail, options);
+    if (found != plans_.end()) return **found;
+    return *plans_.emplace_back(make_plan(call, dtype));
   }
 
   Result<void> run(Plan& plan, int64_t bytes, std::byte* in, std::byte* out, int detail,
@@ -339,15 +367,46 @@ class ScheduledTransport final : public Transport {
   }
   ProgressPage* page() override { return core_->engine.page(); }
 
+  Result<void> use_fabric(const cost::Fabric& fabric, const CallOptions& options) override {
+    if (world() == 1) return {};
+    INGOT_TRY(const std::unique_ptr<Communicator> all, everybody());
+    auto node = static_cast<int64_t>(hash64(core_->engine.node()));
+    std::vector<int64_t> nodes(static_cast<size_t>(world()));
+    std::string text = cost::to_json(fabric);
+    auto bytes = std::ssize(text);
+    const auto view = [](auto& data, tensor::DType dtype, int64_t count) {
+      return TensorView{&data, dtype, tensor::Shape{count}};
+    };
+    INGOT_TRY_VOID(all->all_gather(view(node, tensor::DType::kI64, 1),
+                                   view(nodes.front(), tensor::DType::kI64, world()), 0, options));
+    INGOT_TRY_VOID(all->broadcast(view(bytes, tensor::DType::kI64, 1), 0, options));
+    text.resize(static_cast<size_t>(bytes));
+    INGOT_TRY_VOID(all->broadcast(view(text.front(), tensor::DType::kU8, bytes), 0, options));
+    INGOT_TRY(core_->fabric, cost::fabric_from_json(text));
+    for (size_t i = 0; i < nodes.size(); ++i)
+      core_->nodes[i] = static_cast<int>(std::ranges::find(nodes, nodes[i]) - nodes.begin());
+    return {};
+  }
+
+  std::span<const int> nodes() const override { return core_->nodes; }
+
+  void prescribe(const cost::CollectiveChoice* choice) override {
+    core_->prescribed = choice == nullptr ? std::nullopt : std::optional(*choice);
+  }
+
   Result<void> leave(const CallOptions& options) override {
-    std::vector<int> all(static_cast<size_t>(world()));
-    std::iota(all.begin(), all.end(), 0);
-    INGOT_TRY(const std::unique_ptr<Communicator> everybody, group(all));
-    INGOT_TRY_VOID(everybody->barrier(options));
+    INGOT_TRY(const std::unique_ptr<Communicator> all, everybody());
+    INGOT_TRY_VOID(all->barrier(options));
     return core_->engine.close();
   }
 
  private:
+  Result<std::unique_ptr<Communicator>> everybody() {
+    std::vector<int> all(static_cast<size_t>(world()));
+    std::iota(all.begin(), all.end(), 0);
+    return group(all);
+  }
+
   static constexpr int kListed = 1 << graph::kAxisCount;  // made of a list of ranks, not of axes
 
   // Channels: for each set of axes so many, for lists the rest; two members number the groups of a kind that

@@ -34,6 +34,7 @@ Result<std::unique_ptr<Transport>> join_by(int rank, int world, const std::strin
   EngineOptions engine;
   engine.page = options.page;
   engine.generation = options.generation;
+  engine.node = node_identity();
   return make_scheduled_transport(std::move(messages), engine);
 }
 

@@ -61,6 +61,7 @@ struct CollectiveChoice {
   int64_t piece_bytes = 0;  // of one message, at most
   double seconds = 0;       // predicted
   bool library = false;     // the transport's own is faster; `algorithm` is the best of ours
+  bool operator==(const CollectiveChoice&) const = default;
 };
 
 // The algorithms worth trying on these nodes.

@@ -233,6 +233,7 @@ class LocalTransport final : public Transport {
 
   void on_warning(std::function<void(const std::string&)> listener) override { warn_ = std::move(listener); }
 
+  Result<void> use_fabric(const cost::Fabric&, const CallOptions&) override { return {}; }  // no messages
   Result<void> leave(const CallOptions&) override { return {}; }  // nothing breaks
 
  private:
