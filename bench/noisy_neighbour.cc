@@ -5,12 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-
-#include "backend/cpu/kernels/cpu.h"
 #include "base/bench_report.h"
+#include "bench_session.h"
 #include "spec/config.h"
-#include "train/resolve.h"
 
 namespace ingot {
 namespace {
@@ -36,15 +33,7 @@ Result<int> run(BenchReport& report) {
   INGOT_TRY(const spec::LoadedSpec loaded,
             spec::load_spec(std::string(INGOT_SOURCE_DIR) + "/configs/shakespeare-char-cpu.toml",
                             {"data.train=none"}));
-  train::MachineFacts machine;
-  machine.threads = available_threads();
-  machine.fast_bf16 = backend::cpu::has_avx512_bf16();
-  INGOT_TRY(const train::Resolution resolution,
-            train::resolve(loaded, machine, {.train_tokens = 1 << 20, .vocab_size = 65}));
-  INGOT_TRY(train::RunPrograms programs, train::compile_programs(resolution.run));
-  INGOT_TRY(const std::unique_ptr<train::Session> session,
-            train::Session::create(resolution.run, std::move(programs)));
-  session->initialise();
+  INGOT_TRY(const std::unique_ptr<train::Session> session, open_session(loaded, machine_facts(), 65));
   std::vector<double> ratios;
   for (int pair = 0; pair < kPairs; ++pair) {
     INGOT_TRY(const double alone, session->measure_step(kSeconds));
@@ -56,20 +45,11 @@ Result<int> run(BenchReport& report) {
                             alone * 1e3, *beside * 1e3));
     ratios.push_back(alone / *beside);
   }
-  std::sort(ratios.begin(), ratios.end());
-  report.add("noisy neighbour: share of tokens/s kept", ratios[ratios.size() / 2], "of alone", 0.40);
+  report.add("noisy neighbour: share of tokens/s kept", median(ratios), "of alone", 0.40);
   return report.finish();
 }
 
 }  // namespace
 }  // namespace ingot
 
-int main(int argc, char** argv) {
-  ingot::BenchReport report(argc, argv);
-  const auto code = ingot::run(report);
-  if (!code) {
-    report.note(code.error().message);
-    return 1;
-  }
-  return *code;
-}
+int main(int argc, char** argv) { return ingot::run_bench(argc, argv, ingot::run); }

@@ -2,18 +2,19 @@
 // choose, beside the number that the choice is made with (train/resolve.cc). Shapes up to 768 wide: wider
 // ones take minutes and are as efficient.
 
-#include <algorithm>
-
 #include "backend/cpu/kernels/ceiling.h"
 #include "base/bench_report.h"
+#include "base/clock.h"
+#include "bench_session.h"
 #include "cost/flops.h"
 #include "spec/config.h"
-#include "train/resolve.h"
 
 namespace ingot {
 namespace {
 
 constexpr int64_t kWidest = 768;
+constexpr int64_t kVocabulary = 4096;
+constexpr int kRounds = 7;
 // Predicted times rest on these numbers; a machine at half of them needs a row of its own.
 constexpr double kLeastOfTable = 0.6;
 
@@ -21,7 +22,7 @@ spec::LoadedSpec configuration(const train::ShapeRow& row) {
   return spec::parse_spec(fmt::format(R"(
 [model]
 family = "llama"
-vocab_size = 4096
+vocab_size = {}
 hidden_size = {}
 num_hidden_layers = {}
 num_attention_heads = {}
@@ -30,33 +31,35 @@ tie_word_embeddings = true
 train = "none"
 seq_len = 256
 [train]
-global_batch_tokens = 8192
+global_batch_tokens = 4096
 train_steps = 10
 )",
-                                      row.hidden, row.layers, row.heads),
+                                      kVocabulary, row.hidden, row.layers, row.heads),
                           "shape_bench", {})
       .value();
 }
 
 Result<double> efficiency(const train::ShapeRow& row, const train::MachineFacts& machine,
                           backend::cpu::Ceiling& ceiling) {
-  INGOT_TRY(const train::Resolution resolution,
-            train::resolve(configuration(row), machine, {.train_tokens = 1 << 20, .vocab_size = 4096}));
-  const train::ResolvedRun& run = resolution.run;
-  INGOT_TRY(train::RunPrograms programs, train::compile_programs(run));
-  INGOT_TRY(const std::unique_ptr<train::Session> session, train::Session::create(run, std::move(programs)));
-  const double before = ceiling.sample();
-  INGOT_TRY(const double seconds, session->measure_step(0.5));
-  const double peak = (before + ceiling.sample()) / 2;
+  INGOT_TRY(const std::unique_ptr<train::Session> session,
+            open_session(configuration(row), machine, kVocabulary));
+  const train::ResolvedRun& run = session->run();
   const double flops = cost::flops_per_token(run.spec.model, run.seq_len(), cost::FlopConvention::kMfu) *
                        static_cast<double>(run.tokens_per_step());
-  return flops / seconds / peak;
+  INGOT_TRY_VOID(session->run_made_up_step());  // warms up
+  std::vector<double> shares;
+  for (int round = 0; round < kRounds; ++round) {
+    const double before = ceiling.sample();
+    const int64_t begin = monotonic_ns();
+    INGOT_TRY_VOID(session->run_made_up_step());
+    const double seconds = static_cast<double>(monotonic_ns() - begin) * 1e-9;
+    shares.push_back(flops / seconds / (0.5 * (before + ceiling.sample())));
+  }
+  return median(shares);
 }
 
 Result<int> run(BenchReport& report) {
-  train::MachineFacts machine;
-  machine.threads = available_threads();
-  machine.fast_bf16 = backend::cpu::has_avx512_bf16();
+  const train::MachineFacts machine = machine_facts();
   ThreadPool pool(machine.threads, backend::cpu::flush_denormals);
   INGOT_TRY(const std::unique_ptr<backend::cpu::Ceiling> ceiling,
             backend::cpu::Ceiling::create(backend::cpu::Cpu{pool},
@@ -76,12 +79,4 @@ Result<int> run(BenchReport& report) {
 }  // namespace
 }  // namespace ingot
 
-int main(int argc, char** argv) {
-  ingot::BenchReport report(argc, argv);
-  const auto code = ingot::run(report);
-  if (!code) {
-    report.note(code.error().message);
-    return 1;
-  }
-  return *code;
-}
+int main(int argc, char** argv) { return ingot::run_bench(argc, argv, ingot::run); }

@@ -8,9 +8,9 @@
 #include "base/bench_report.h"
 #include "base/clock.h"
 #include "base/units.h"
+#include "bench_session.h"
 #include "cost/flops.h"
 #include "spec/config.h"
-#include "train/resolve.h"
 
 namespace ingot {
 namespace {
@@ -70,12 +70,6 @@ Result<Measured> measure(train::Session& session, backend::cpu::Ceiling& ceiling
   return measured;
 }
 
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
-                   values.end());
-  return values[values.size() / 2];
-}
-
 void report_memory(BenchReport& report, const train::Session& session, int64_t before,
                    int64_t peak_with_ceiling) {
   const graph::MemoryTotals& memory = session.programs()[0].train->memory;
@@ -95,27 +89,20 @@ Result<int> run(BenchReport& report) {
       std::find(words.begin(), words.end(), "fp32") != words.end() || !backend::cpu::has_avx512_bf16();
   const auto dtype = fp32 ? tensor::DType::kF32 : tensor::DType::kBF16;
   const spec::LoadedSpec loaded = configuration(fp32 ? "fp32" : "bf16", 1);
-  train::MachineFacts machine;
-  machine.threads = available_threads();
+  train::MachineFacts machine = machine_facts();
   machine.fast_bf16 = !fp32;
-  INGOT_TRY(const train::Resolution resolution,
-            train::resolve(loaded, machine, {.train_tokens = 1 << 20, .vocab_size = 50304}));
   ThreadPool pool(machine.threads, backend::cpu::flush_denormals);
   INGOT_TRY(const std::unique_ptr<backend::cpu::Ceiling> ceiling,
             backend::cpu::Ceiling::create(backend::cpu::Cpu{pool}, dtype));
   for (const auto& entry : ceiling->measure(3))
     report.note(fmt::format("  peak {:<28} {:>8.1f} GFLOP/s", entry.name, entry.flops_per_second * 1e-9));
   const int64_t before = resident_bytes();
-  INGOT_TRY(train::RunPrograms programs, train::compile_programs(resolution.run));
-  INGOT_TRY(const std::unique_ptr<train::Session> session,
-            train::Session::create(resolution.run, std::move(programs)));
-  session->initialise();
-  session->fill_made_up_batch();
+  INGOT_TRY(const std::unique_ptr<train::Session> session, open_session(loaded, machine, 50304));
   INGOT_TRY_VOID(session->run_made_up_step());
   INGOT_TRY(const Measured measured, measure(*session, *ceiling, 3));
-  const double tokens = static_cast<double>(resolution.run.tokens_per_step());
+  const double tokens = static_cast<double>(session->run().tokens_per_step());
   const double flops =
-      cost::flops_per_token(resolution.run.spec.model, 1024, cost::FlopConvention::kMfuCausal) * tokens;
+      cost::flops_per_token(session->run().spec.model, 1024, cost::FlopConvention::kMfuCausal) * tokens;
   const double peak = median(measured.peaks), seconds = median(measured.step_seconds);
   report.note(fmt::format(
       "step {:.2f} s (of {}), {:.0f} tokens/s, peak {:.1f} GFLOP/s (median of {} samples)", seconds,
@@ -129,12 +116,4 @@ Result<int> run(BenchReport& report) {
 }  // namespace
 }  // namespace ingot
 
-int main(int argc, char** argv) {
-  ingot::BenchReport report(argc, argv);
-  const auto code = ingot::run(report);
-  if (!code) {
-    report.note(code.error().message);
-    return 1;
-  }
-  return *code;
-}
+int main(int argc, char** argv) { return ingot::run_bench(argc, argv, ingot::run); }

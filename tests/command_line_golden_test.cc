@@ -94,7 +94,7 @@ const std::vector<Case>& cases() {
 }
 
 // What every case finds in its working folder.
-void fill(const TemporaryFolder& folder) {
+void fill(const TestFolder& folder) {
   std::ofstream(folder / "book.txt") << "one line of text\nand another\n";
   std::ofstream(folder / "empty.txt") << "";
   std::ofstream(folder / "lines.jsonl") << "{\"body\": \"hello\"}\n{\"body\": \"world\"}\n";
@@ -147,7 +147,7 @@ class CommandLineGolden : public ::testing::TestWithParam<Case> {};
 
 TEST_P(CommandLineGolden, SaysTheSame) {
   const Case& one = GetParam();
-  const TemporaryFolder folder;
+  const TestFolder folder;
   fill(folder);
   const Finished finished =
       run_ingot(one.words, {.folder = folder.path(), .environment = {"INGOT_CACHE=" + (folder / "cache")}});

@@ -65,7 +65,7 @@ TEST(CommandLine, UnknownVerbsAndOptionsNameTheNearest) {
 }
 
 TEST(CommandLine, ConfigurationMistakesAreReportedAllAtOnceAndNothingIsStarted) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   write(folder / "run.toml",
         "[train]\nmicro_batchsize = 4\n[model]\nfamily = \"gpt2\"\nn_embd = 384\nn_head = 5\n");
   const Finished finished = run_ingot({"train", "run.toml"}, {.folder = folder.path(), .environment = {}});
@@ -78,7 +78,7 @@ TEST(CommandLine, ConfigurationMistakesAreReportedAllAtOnceAndNothingIsStarted) 
 }
 
 TEST(CommandLine, MissingAndEmptyCorporaGetASentence) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   const Finished missing =
       run_ingot({"train", "no-such-book.txt"}, {.folder = folder.path(), .environment = {}});
   EXPECT_EQ(missing.exit_code, 2);
@@ -90,7 +90,7 @@ TEST(CommandLine, MissingAndEmptyCorporaGetASentence) {
 }
 
 TEST(CommandLine, JsonLinesWithoutTheFieldNameTheFieldsThatAreThere) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   write(folder / "a.jsonl", "{\"body\": \"hello\"}\n{\"body\": \"world\"}\n");
   const Finished finished = run_ingot({"data", "build", "--tokenizer", "bytes", "--out", "data", "a.jsonl"},
                                       {.folder = folder.path(), .environment = {}});
@@ -106,7 +106,7 @@ TEST(CommandLine, JsonLinesWithoutTheFieldNameTheFieldsThatAreThere) {
 }
 
 TEST(CommandLine, DataBuildInfoAndCatWorkTogether) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   write(folder / "a.jsonl", "{\"text\": \"hello world\"}\n{\"text\": \"second one\"}\n");
   const RunOptions in{.folder = folder.path(), .environment = {}};
   ASSERT_EQ(
@@ -120,7 +120,7 @@ TEST(CommandLine, DataBuildInfoAndCatWorkTogether) {
 }
 
 TEST(CommandLine, OutputThatCannotBeWrittenIsAFailureInWords) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   write(folder / "book.txt", "some text\n");
   const RunOptions here{.folder = folder.path()};
   ASSERT_EQ(
@@ -147,7 +147,7 @@ TEST(CommandLine, OutputThatCannotBeWrittenIsAFailureInWords) {
 }
 
 TEST(CommandLine, VerbsThatNeedARunSayWhatIsMissing) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   for (const char* verb : {"eval", "generate", "verify"}) {
     const Finished finished = run_ingot({verb, "nowhere"}, {.folder = folder.path(), .environment = {}});
     EXPECT_EQ(finished.exit_code, 2) << verb;

@@ -19,7 +19,7 @@ class Recipe : public ::testing::TestWithParam<const char*> {};
 TEST_P(Recipe, ReachesThePublishedLoss) {
   const std::string text = std::string(INGOT_SHARED_DIR) + "/data/tinyshakespeare.txt";
   if (!std::filesystem::exists(text)) GTEST_SKIP() << text << " is not there";
-  const TemporaryFolder folder;
+  const TestFolder folder;
   const std::string precision = GetParam();
   const Finished finished =
       run_ingot({"train", std::string(INGOT_SOURCE_DIR) + "/configs/shakespeare-char-cpu.toml", "--run-dir",

@@ -45,7 +45,7 @@ std::string content_of(const std::string& path) {
 }  // namespace
 
 Finished run_ingot(const std::vector<std::string>& arguments, const RunOptions& options) {
-  const TemporaryFolder outputs;
+  const TestFolder outputs;
   const std::string out = options.output.empty() ? outputs / "out" : options.output, err = outputs / "err";
   const auto begin = std::chrono::steady_clock::now();
   const pid_t child = ::fork();
@@ -69,16 +69,6 @@ Finished run_ingot(const std::vector<std::string>& arguments, const RunOptions& 
   if (options.output.empty()) finished.out = content_of(out);
   finished.err = content_of(err);
   return finished;
-}
-
-TemporaryFolder::TemporaryFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "ingot-test-XXXXXX").string();
-  path_ = ::mkdtemp(pattern.data());
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
 }
 
 std::string made_up_text(size_t bytes) {

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "base/test_folder.h"
+
 namespace ingot::testing {
 
 struct Finished {
@@ -21,20 +23,6 @@ struct RunOptions {
 };
 
 Finished run_ingot(const std::vector<std::string>& arguments, const RunOptions& options = {});
-
-// A fresh folder that is removed with the object.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::string& path() const { return path_; }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 // Made-up but learnable English-like text of about `bytes`, always the same.
 std::string made_up_text(size_t bytes);

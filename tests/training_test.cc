@@ -94,10 +94,10 @@ eval_interval = 50
     return bits;
   }
 
-  const TemporaryFolder& folder() const { return folder_; }
+  const TestFolder& folder() const { return folder_; }
 
  private:
-  TemporaryFolder folder_;
+  TestFolder folder_;
 };
 
 RunOptions with_fault(const std::string& fault) {

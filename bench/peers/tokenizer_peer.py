@@ -2,7 +2,7 @@
 """`ingot data build` against tiktoken: same text, same vocabulary, same run, one core, ids counted alike.
 
     python3 -m venv /tmp/venv && /tmp/venv/bin/pip install tiktoken==0.14.0
-    /tmp/venv/bin/python bench/peers/tokenizer_peer.py build/release/bin/ingot VOCABULARIES TEXT... [--check]
+    /tmp/venv/bin/python bench/peers/tokenizer_peer.py build/release/bin/ingot VOCABULARIES TEXT... [--check] [--json FILE]
 
 VOCABULARIES is a folder with r50k_base.tiktoken (and cl100k_base, o200k_base; those that are there are measured).
 Rounds alternate between the two programs. Each round of ours is a whole `ingot data build --threads 1` in a new
@@ -10,7 +10,8 @@ process, so nothing of the text is in a cache: what is compared is the time from
 a shard, vocabularies loaded on both sides, final syncs of the disk left out ("encoding_seconds" of --json). tiktoken is given
 text that is already a string, in pieces of about 1 MB, which is its best case, and its ids are dropped. The wall time
 of our whole command (process, vocabulary, tokenizer.json, syncs) is printed beside. The ratio is that of medians; with
---check it is the exit status for GPT-2's vocabulary and the first text, with the bar of 10.
+--check it is the exit status for GPT-2's vocabulary and the first text, with the bar of 10. --json adds each figure to
+FILE as base/bench_report.h does.
 """
 import json
 import os
@@ -100,8 +101,19 @@ def measure(binary, folder, name, path, out):
     return ratio
 
 
+def record(path, name, ratio, bar):
+    line = {'name': name, 'figure': ratio, 'unit': 'of tiktoken', 'bar': bar, 'better': 'higher', 'machine': cpu_model()}
+    with open(path, 'a', encoding='utf-8') as file:
+        file.write(json.dumps(line) + '\n')
+
+
 def main():
     arguments = [argument for argument in sys.argv[1:] if argument != '--check']
+    figures = None
+    if '--json' in arguments:
+        at = arguments.index('--json')
+        figures = arguments[at + 1]
+        del arguments[at:at + 2]
     if len(arguments) < 3:
         sys.exit(__doc__)
     binary, folder, texts = os.path.abspath(arguments[0]), arguments[1], arguments[2:]
@@ -115,7 +127,10 @@ def main():
             for name in ('r50k_base', 'cl100k_base', 'o200k_base'):
                 if os.path.exists(f'{folder}/{name}.tiktoken'):
                     ratio = measure(binary, folder, name, path, os.path.join(work, 'out'))
-                    failed |= name == BARRED and path == texts[0] and ratio < BAR
+                    bar = BAR if name == BARRED and path == texts[0] else None
+                    failed |= bar is not None and ratio < bar
+                    if figures:
+                        record(figures, f'data build {name} {os.path.basename(path)}', ratio, bar)
     if failed:
         print(f'below the bar of {BAR} with {BARRED}')
     sys.exit(1 if failed and '--check' in sys.argv else 0)

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 
@@ -54,6 +55,20 @@ void BenchReport::add(std::string_view name, double figure, std::string_view uni
                      figure, unit, bar ? fmt::format("{}", *bar) : "null",
                      better == Better::kHigher ? "higher" : "lower", processor_name())
       << "\n";
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+int run_bench(int argc, char** argv, Result<int> (*run)(BenchReport& report)) {
+  BenchReport report(argc, argv);
+  const auto code = run(report);
+  if (code) return *code;
+  report.note(code.error().message);
+  return 1;
 }
 
 void BenchReport::note(std::string_view text) { fmt::print("{}\n", text); }

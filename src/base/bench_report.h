@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
+
 namespace ingot {
 
 enum class Better : unsigned char { kHigher, kLower };
@@ -30,6 +32,11 @@ class BenchReport {
   bool check_ = false;
   int missed_ = 0;
 };
+
+double median(std::vector<double> values);  // the upper of the two middle ones
+
+// The main of a benchmark: an error is printed and makes the exit status 1.
+int run_bench(int argc, char** argv, Result<int> (*run)(BenchReport& report));
 
 std::string processor_name();  // of /proc/cpuinfo, with family and model
 

@@ -2,11 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/test_folder.h"
 #include "base/thread_pool.h"
 
 namespace ingot {
@@ -14,18 +11,9 @@ namespace {
 
 class CgroupTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "ingot-cgroup-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
-  }
-  void TearDown() override { EXPECT_TRUE(remove_all(root_)); }
-  void put(const std::string& path, const std::string& text) const {
-    const std::filesystem::path full = root_ + path;
-    std::filesystem::create_directories(full.parent_path());
-    std::ofstream(full) << text;
-  }
-  std::string root_;
+  void put(const std::string& path, const std::string& text) const { (void)folder_.write(path, text); }
+  const TestFolder folder_;
+  const std::string& root_ = folder_.path();
 };
 
 TEST_F(CgroupTest, NothingThere) {

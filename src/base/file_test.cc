@@ -5,34 +5,26 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <functional>
+
+#include "base/test_folder.h"
 
 namespace ingot {
 namespace {
 
 class FileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "ingot-file-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override {
-    set_fault("");
-    EXPECT_TRUE(remove_all(folder_));
-  }
+  void TearDown() override { set_fault(""); }
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
   std::string text(const std::string& name) const {
     auto result = read_file(path(name));
     return result ? *result : "<" + result.error().message + ">";
   }
   std::vector<std::string> names() const { return *list_directory(folder_); }
-  void put(const std::string& name, const std::string& content) const {
-    std::ofstream(path(name), std::ios::binary) << content;
-  }
+  void put(const std::string& name, const std::string& content) const { (void)root_.write(name, content); }
 
-  std::string folder_;
+  const TestFolder root_;
+  const std::string& folder_ = root_.path();
 };
 
 // Runs `body` in a child with the fault armed; true when it was killed by it.

@@ -1,15 +1,12 @@
 // How fast a checkpoint is saved and verified, beside plain writes and a plain hash of the same bytes in the
 // same run.
-//   checkpoint_bench [--check] [--folder DIR]
-#include <fmt/format.h>
-
-#include <algorithm>
+//   checkpoint_bench [--check] [--json FILE] [--folder DIR]
 #include <cstring>
 #include <filesystem>
 #include <functional>
-#include <string_view>
 #include <vector>
 
+#include "base/bench_report.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
@@ -30,11 +27,6 @@ double seconds_of(const std::function<void()>& work) {
   const int64_t begin = monotonic_ns();
   work();
   return static_cast<double>(monotonic_ns() - begin) * 1e-9;
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 std::vector<TensorGroup> groups_over(std::byte* memory) {
@@ -61,7 +53,7 @@ void plain_write(const std::string& path, std::span<const std::byte> bytes) {
   INGOT_CHECK(file.commit().has_value(), "cannot write {}", path);
 }
 
-int run(bool check, const std::string& folder) {
+Result<int> measure(BenchReport& report, const std::string& folder) {
   tensor::Buffer memory = must(tensor::Buffer::allocate(3 * kTensorsEach * kTensorBytes));
   uint64_t word = 1;
   for (int64_t at = 0; at < memory.bytes(); at += 8) {
@@ -75,40 +67,34 @@ int run(bool check, const std::string& folder) {
     plain.push_back(seconds_of([&] { plain_write(folder + "/plain", all); }));
     StateRecord record;
     record.step = round;
-    SaveReport report;
-    saved.push_back(seconds_of([&] { report = must(save(folder, groups, record, {.keep_last = 1})); }));
+    SaveReport done;
+    saved.push_back(seconds_of([&] { done = must(save(folder, groups, record, {.keep_last = 1})); }));
     verified.push_back(seconds_of([&] {
-      Checkpoint opened = must(Checkpoint::open(report.path));
-      INGOT_CHECK(opened.verify().has_value(), "{} does not verify", report.path);
+      Checkpoint opened = must(Checkpoint::open(done.path));
+      INGOT_CHECK(opened.verify().has_value(), "{} does not verify", done.path);
     }));
     hashed.push_back(seconds_of([&] { INGOT_CHECK(hash64(all) != 0, "a hash of zero"); }));
   }
   const double gigabytes = static_cast<double>(memory.bytes()) * 1e-9;
-  const double share = median(plain) / median(saved);
-  fmt::print("checkpoint.save            {:7.2f} GB/s  (with fsync)\n", gigabytes / median(saved));
-  fmt::print("plain write                {:7.2f} GB/s  (with fsync)\n", gigabytes / median(plain));
-  fmt::print("checkpoint.verify          {:7.2f} GB/s\n", gigabytes / median(verified));
-  fmt::print("plain hash                 {:7.2f} GB/s\n", gigabytes / median(hashed));
-  fmt::print("save / plain write         {:7.2f}       bar {:.2f}\n", share, kLeastShareOfPlainWrite);
-  if (!check || share >= kLeastShareOfPlainWrite) return 0;
-  fmt::print(stderr, "a save reaches {:.2f} of a plain write; the bar is {:.2f}\n", share,
-             kLeastShareOfPlainWrite);
-  return 1;
+  report.add("checkpoint save, with fsync", gigabytes / median(saved), "GB/s");
+  report.add("plain write, with fsync", gigabytes / median(plain), "GB/s");
+  report.add("checkpoint verify", gigabytes / median(verified), "GB/s");
+  report.add("plain hash", gigabytes / median(hashed), "GB/s");
+  report.add("checkpoint save", median(plain) / median(saved), "of a plain write", kLeastShareOfPlainWrite);
+  return report.finish();
+}
+
+Result<int> run(BenchReport& report) {
+  const auto& words = report.arguments();
+  std::string folder = std::filesystem::temp_directory_path() / "ingot-checkpoint-bench";
+  if (words.size() == 2 && words[0] == "--folder") folder = words[1];
+  INGOT_TRY_VOID(make_directories(folder));
+  auto code = measure(report, folder);
+  INGOT_TRY_VOID(remove_all(folder));
+  return code;
 }
 
 }  // namespace
 }  // namespace ingot::checkpoint
 
-int main(int argc, char** argv) {
-  bool check = false;
-  std::string folder = std::filesystem::temp_directory_path() / "ingot-checkpoint-bench";
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view argument(argv[i]);
-    if (argument == "--check") check = true;
-    if (argument == "--folder" && i + 1 < argc) folder = argv[++i];
-  }
-  std::filesystem::create_directories(folder);
-  const int code = ingot::checkpoint::run(check, folder);
-  std::filesystem::remove_all(folder);
-  return code;
-}
+int main(int argc, char** argv) { return ingot::run_bench(argc, argv, ingot::checkpoint::run); }

@@ -14,27 +14,16 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "checkpoint/checkpoint.h"
 
 namespace ingot::checkpoint {
 
-// A folder of the running test, removed after it. In memory where there is a file system for that: these
-// tests flush hundreds of files.
-class TestFolder {
+// In memory where there is a file system for that: these tests flush hundreds of files.
+class TestFolder : public ingot::TestFolder {
  public:
-  TestFolder() {
-    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    const std::string root = ::access("/dev/shm", W_OK) == 0 ? "/dev/shm/" : testing::TempDir();
-    root_ = fmt::format("{}ingot-checkpoint-{}-{}", root, ::getpid(), info->name());
-    std::filesystem::remove_all(root_);
-  }
-  TestFolder(const TestFolder&) = delete;
-  TestFolder& operator=(const TestFolder&) = delete;
-  ~TestFolder() { std::filesystem::remove_all(root_); }
-  std::string checkpoints() const { return root_ + "/checkpoints"; }
-
- private:
-  std::string root_;
+  TestFolder() : ingot::TestFolder(::access("/dev/shm", W_OK) == 0 ? "/dev/shm/" : testing::TempDir()) {}
+  std::string checkpoints() const { return *this / "checkpoints"; }
 };
 
 // Tensors of a small model whose every value depends on `seed`.

@@ -10,8 +10,8 @@ namespace {
 constexpr int64_t kVocab = 300;
 
 TokenStream stream_of(const TestFolder& folder, int64_t tokens, const std::vector<int64_t>& starts) {
-  write_shard(folder.at("s.tok"), counted_tokens(tokens, kVocab), starts, kVocab);
-  auto stream = TokenStream::open({folder.at("s.tok")});
+  write_shard((folder / "s.tok"), counted_tokens(tokens, kVocab), starts, kVocab);
+  auto stream = TokenStream::open({(folder / "s.tok")});
   EXPECT_TRUE(stream) << stream.error().message;
   return std::move(stream).value();
 }
@@ -151,11 +151,11 @@ TEST(StepLayout, SamplesDoNotDependOnTheLayout) {
 
 TEST(BatchFiller, DamagedBlocksFailOrAreSubstitutedTheSameWayEveryTime) {
   const TestFolder folder;
-  write_shard(folder.at("s.tok"), counted_tokens(20000, kVocab), {0}, kVocab);
-  std::string bytes = slurp(folder.at("s.tok"));
+  write_shard((folder / "s.tok"), counted_tokens(20000, kVocab), {0}, kVocab);
+  std::string bytes = slurp((folder / "s.tok"));
   bytes[4096 + 4096 + 50] ^= 4;  // block 1: tokens 2,048 to 4,095
   folder.write("s.tok", bytes);
-  auto stream = TokenStream::open({folder.at("s.tok")});
+  auto stream = TokenStream::open({(folder / "s.tok")});
   ASSERT_TRUE(stream);
   constexpr int64_t kSeqLen = 100;
   BatchFiller filler(*stream, Sampler::sequential(stream->samples(kSeqLen)), {kSeqLen});

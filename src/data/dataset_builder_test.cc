@@ -29,7 +29,7 @@ std::map<std::string, std::string> contents(const std::string& folder) {
 class BuilderTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    options_.out = folder_.at("out");
+    options_.out = (folder_ / "out");
     options_.shard_bytes = 65536;
     options_.block_bytes = 4096;
   }
@@ -108,7 +108,7 @@ TEST_F(BuilderTest, HowMuchOfTheFirstDocumentWaitsInMemoryChangesNothing) {
 
 TEST_F(BuilderTest, OnlyADataSetIsReplaced) {
   const std::string corpus = folder_.write("corpus/a.txt", words(100, 1));
-  options_.sources = {folder_.at("corpus")};
+  options_.sources = {(folder_ / "corpus")};
   options_.replace = true;
   const auto refused = [&](const std::string& out, const std::string& because) {
     options_.out = out;
@@ -117,15 +117,15 @@ TEST_F(BuilderTest, OnlyADataSetIsReplaced) {
     EXPECT_NE(report.error().message.find(because), std::string::npos) << report.error().message;
     EXPECT_EQ(slurp(corpus), words(100, 1));
   };
-  refused(folder_.at("corpus"), "holds a.txt, which no build of a data set wrote");
+  refused((folder_ / "corpus"), "holds a.txt, which no build of a data set wrote");
   refused(corpus, "is not a data set folder");
-  std::filesystem::create_directories(folder_.at("empty"));
-  options_.out = folder_.at("empty");
+  std::filesystem::create_directories((folder_ / "empty"));
+  options_.out = (folder_ / "empty");
   ASSERT_TRUE(build());
   ASSERT_TRUE(build());  // over the one just built
   folder_.write("empty/notes.txt", "mine");
-  refused(folder_.at("empty"), "holds notes.txt");
-  EXPECT_EQ(slurp(folder_.at("empty/notes.txt")), "mine");
+  refused((folder_ / "empty"), "holds notes.txt");
+  EXPECT_EQ(slurp((folder_ / "empty/notes.txt")), "mine");
 }
 
 TEST_F(BuilderTest, ManyDocumentsAreSplitByHash) {
@@ -145,7 +145,7 @@ TEST_F(BuilderTest, ManyDocumentsAreSplitByHash) {
     EXPECT_EQ(stream->text_bytes() + stream->documents(), stream->tokens());
   }
   options_.seed = 1;
-  options_.out = folder_.at("other");
+  options_.out = (folder_ / "other");
   EXPECT_NE(built().validation().tokens(), dataset.validation().tokens());
 }
 
@@ -230,7 +230,7 @@ TEST_F(BuilderTest, CatPrintsDocuments) {
 }
 
 TEST_F(BuilderTest, MistakesLeaveNothingBehind) {
-  options_.sources = {folder_.at("missing.txt")};
+  options_.sources = {(folder_ / "missing.txt")};
   EXPECT_EQ(build().error().code, ErrorCode::kNotFound);
   options_.sources = {folder_.write("x.jsonl", "{\"body\": \"text\"}\n")};
   EXPECT_NE(build().error().message.find("fields there are body"), std::string::npos);
@@ -348,7 +348,7 @@ TEST_P(SharedTextTest, CutDocumentsGiveTheIdsOfWholeOnes) {
   options.validation_fraction = 0;
   options.threads = 3;
   options.piece_bytes = 5000;
-  options.out = folder.at("out");
+  options.out = (folder / "out");
   const auto report = build_dataset(**tokenizer, options);
   ASSERT_TRUE(report) << report.error().message;
   const auto dataset = Dataset::open(options.out);

@@ -16,7 +16,7 @@ TEST(TokenStream, JoinsShardsOfAnySize) {
     for (const int64_t start : starts) {
       if (start >= first && start < first + size) within.push_back(start - first);
     }
-    paths.push_back(folder.at("s" + std::to_string(paths.size()) + ".tok"));
+    paths.push_back(folder / ("s" + std::to_string(paths.size()) + ".tok"));
     write_shard(paths.back(), {ids.begin() + first, ids.begin() + first + size}, within, 300);
     first += size;
   }
@@ -45,9 +45,9 @@ TEST(TokenStream, JoinsShardsOfAnySize) {
 
 TEST(TokenStream, ShardsOfTwoTokenizersAreRefused) {
   const TestFolder folder;
-  write_shard(folder.at("a.tok"), counted_tokens(10, 300), {0}, 300);
-  write_shard(folder.at("b.tok"), counted_tokens(10, 301), {0}, 301);
-  const auto stream = TokenStream::open({folder.at("a.tok"), folder.at("b.tok")});
+  write_shard((folder / "a.tok"), counted_tokens(10, 300), {0}, 300);
+  write_shard((folder / "b.tok"), counted_tokens(10, 301), {0}, 301);
+  const auto stream = TokenStream::open({(folder / "a.tok"), (folder / "b.tok")});
   ASSERT_FALSE(stream);
   EXPECT_NE(stream.error().message.find("different tokenizers"), std::string::npos);
 }
@@ -98,7 +98,7 @@ TEST(DatasetManifest, DamageIsNamed) {
 TEST(Dataset, OpensAFolderAndNamesWhatIsWrong) {
   const TestFolder folder;
   const std::vector<int32_t> ids = counted_tokens(100, 300);
-  write_shard(folder.at("train-00000.tok"), ids, {0}, 300);
+  write_shard((folder / "train-00000.tok"), ids, {0}, 300);
   EXPECT_EQ(Dataset::open(folder.path()).error().code, ErrorCode::kNotFound);
   folder.write("dataset.json", to_json(small_manifest()));
   const auto dataset = Dataset::open(folder.path());
@@ -114,10 +114,10 @@ TEST(Dataset, OpensAFolderAndNamesWhatIsWrong) {
   EXPECT_TRUE(dataset->check_seq_len(99));
   EXPECT_FALSE(dataset->check_seq_len(100));
 
-  write_shard(folder.at("train-00000.tok"), counted_tokens(101, 300), {0}, 300);
+  write_shard((folder / "train-00000.tok"), counted_tokens(101, 300), {0}, 300);
   EXPECT_NE(Dataset::open(folder.path()).error().message.find("does not fit the dataset.json"),
             std::string::npos);
-  std::filesystem::remove(folder.at("train-00000.tok"));
+  std::filesystem::remove((folder / "train-00000.tok"));
   EXPECT_NE(Dataset::open(folder.path()).error().message.find("is missing"), std::string::npos);
 }
 

@@ -249,10 +249,10 @@ TEST(SourceFiles, FoldersAndGlobsAreSortedAndFiltered) {
   folder.write("corpus/picture.png", "not text");
   folder.write("corpus/.hidden.txt", "not this");
   folder.write("corpus/empty.txt", "");
-  EXPECT_EQ(read_all({folder.at("corpus")}).documents, (std::vector<std::string>{"a", "b", "c"}));
-  EXPECT_EQ(read_all({folder.at("corpus/*.txt.gz"), folder.at("corpus/b.*")}).documents.size(), 0u);
-  EXPECT_EQ(read_all({folder.at("corpus/[ab].*")}).documents, (std::vector<std::string>{"a", "b"}));
-  EXPECT_EQ(read_all({folder.at("corpus/picture.png")}).documents, (std::vector<std::string>{"not text"}));
+  EXPECT_EQ(read_all({(folder / "corpus")}).documents, (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(read_all({(folder / "corpus/*.txt.gz"), (folder / "corpus/b.*")}).documents.size(), 0u);
+  EXPECT_EQ(read_all({(folder / "corpus/[ab].*")}).documents, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(read_all({(folder / "corpus/picture.png")}).documents, (std::vector<std::string>{"not text"}));
 }
 
 TEST(SourceFiles, MistakesNameThePath) {
@@ -260,12 +260,12 @@ TEST(SourceFiles, MistakesNameThePath) {
   folder.write("empty.txt", "");
   folder.write("bare/x.png", "x");
   folder.write("a.txt", "a");
-  EXPECT_NE(read_all({folder.at("missing.txt")}).error.find("There is no file " + folder.at("missing.txt")),
+  EXPECT_NE(read_all({(folder / "missing.txt")}).error.find("There is no file " + (folder / "missing.txt")),
             std::string::npos);
-  EXPECT_NE(read_all({folder.at("*.nothing")}).error.find("No file matches"), std::string::npos);
-  EXPECT_NE(read_all({folder.at("empty.txt")}).error.find("is empty"), std::string::npos);
-  EXPECT_NE(read_all({folder.at("bare")}).error.find("holds no text"), std::string::npos);
-  EXPECT_NE(read_all({folder.at("a.txt"), folder.at("a.txt")}).error.find("given twice"), std::string::npos);
+  EXPECT_NE(read_all({(folder / "*.nothing")}).error.find("No file matches"), std::string::npos);
+  EXPECT_NE(read_all({(folder / "empty.txt")}).error.find("is empty"), std::string::npos);
+  EXPECT_NE(read_all({(folder / "bare")}).error.find("holds no text"), std::string::npos);
+  EXPECT_NE(read_all({(folder / "a.txt"), (folder / "a.txt")}).error.find("given twice"), std::string::npos);
   EXPECT_NE(read_all({}).error.find("No text was given"), std::string::npos);
   EXPECT_NE(read_all({folder.write("void.gz", gzip(""))}).error.find("holds no text"), std::string::npos);
 }

@@ -1,15 +1,14 @@
 // What data costs a training step: filling batches from shards, beside plainly writing as many bytes in the
 // same run, and how long steps wait for the loader's thread.
-//   loader_bench [--check]
-#include <fmt/format.h>
-
+//   loader_bench [--check] [--json FILE]
 #include <algorithm>
 #include <filesystem>
-#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "base/bench_report.h"
 #include "base/clock.h"
+#include "base/units.h"
 #include "data/loader.h"
 #include "data/token_shard.h"
 
@@ -31,11 +30,6 @@ template <class T>
 T must(Result<T> result) {
   INGOT_CHECK(result.has_value(), "{}", result.error().message);
   return std::move(result).value();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 void write_tokens(const std::string& path) {
@@ -128,7 +122,7 @@ double permutation_ns(int64_t samples) {
   return ns;
 }
 
-int run(bool check) {
+Result<int> run(BenchReport& report) {
   const std::string path = (std::filesystem::temp_directory_path() / "ingot-loader-bench.tok").string();
   write_tokens(path);
   const TokenStream stream = must(TokenStream::open({path}));
@@ -138,22 +132,17 @@ int run(bool check) {
   const double plain = plain_tokens_per_second(buffers);
   const double filled = fill_tokens_per_second(stream, buffers);
   const double stall = stall_share(stream, buffers[0], buffers[1]);
-  fmt::print(
-      "batches of {} x {}: {:.0f} M tokens/s filled, {:.0f} M tokens/s of plain copies: {:.2f} (bar "
-      "{:.2f})\n",
-      kMicroBatch, kSeqLen, filled * 1e-6, plain * 1e-6, filled / plain, kLeastShareOfPlainCopy);
-  fmt::print("steps of 5 ms wait for data {:.3f} % of the time (bar {:.0f} %)\n", stall * 100,
-             kGreatestStallShare * 100);
+  report.add("loader batches, 16 x 1024", filled * 1e-6, "M tokens/s");
+  report.add("loader batches", filled / plain, "of plain copies", kLeastShareOfPlainCopy);
+  report.add("loader stall in steps of 5 ms", stall, "of the time", kGreatestStallShare, Better::kLower);
   for (const int64_t samples : {int64_t{1'000'000}, int64_t{1'000'000'000}, int64_t{1'000'000'000'000}}) {
-    fmt::print("order of {:>17} samples: {:.1f} ns a sample\n", samples, permutation_ns(samples));
+    report.add(fmt::format("order of {} samples", format_integer(samples)), permutation_ns(samples),
+               "ns a sample");
   }
-  const bool good = filled >= kLeastShareOfPlainCopy * plain && stall <= kGreatestStallShare;
-  return check && !good ? 1 : 0;
+  return report.finish();
 }
 
 }  // namespace
 }  // namespace ingot::data
 
-int main(int argc, char** argv) {
-  return ingot::data::run(argc > 1 && std::string_view(argv[1]) == "--check");
-}
+int main(int argc, char** argv) { return ingot::run_bench(argc, argv, ingot::data::run); }

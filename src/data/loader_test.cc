@@ -13,11 +13,11 @@ constexpr int64_t kSeqLen = 11;
 class LoaderTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    write_shard(folder_.at("s.tok"), counted_tokens(20000, kVocab), {0, 500, 9000}, kVocab);
+    write_shard((folder_ / "s.tok"), counted_tokens(20000, kVocab), {0, 500, 9000}, kVocab);
     open();
   }
   void open() {
-    auto stream = TokenStream::open({folder_.at("s.tok")});
+    auto stream = TokenStream::open({(folder_ / "s.tok")});
     ASSERT_TRUE(stream) << stream.error().message;
     stream_ = std::move(stream).value();
   }
@@ -121,7 +121,7 @@ TEST_F(LoaderTest, EndsAfterTheLastStep) {
 }
 
 TEST_F(LoaderTest, DamageIsAnErrorOrACountedEvent) {
-  std::string bytes = slurp(folder_.at("s.tok"));
+  std::string bytes = slurp((folder_ / "s.tok"));
   bytes[4096 + 3 * 4096 + 7] ^= 1;  // block 3 of 10
   folder_.write("s.tok", bytes);
   open();
@@ -162,7 +162,7 @@ TEST_F(LoaderTest, DamageIsAnErrorOrACountedEvent) {
 }
 
 TEST_F(LoaderTest, TooLittleDataIsASentence) {
-  write_shard(folder_.at("s.tok"), counted_tokens(kSeqLen, kVocab), {0}, kVocab);
+  write_shard((folder_ / "s.tok"), counted_tokens(kSeqLen, kVocab), {0}, kVocab);
   open();
   LoaderOptions options;
   options.slice = {kSeqLen};

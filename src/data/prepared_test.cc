@@ -19,7 +19,7 @@ class PrepareTest : public ::testing::Test {
   void SetUp() override {
     text_ = prose(3000);
     options_.train = {folder_.write("book.txt", text_)};
-    options_.cache_folder = folder_.at("run/data");
+    options_.cache_folder = (folder_ / "run/data");
     options_.threads = 2;
     options_.validation_fraction = 0.1;
   }
@@ -90,8 +90,8 @@ TEST_F(PrepareTest, BuiltFolderIsOpenedWithItsOwnTokenizer) {
 
   CharacterVocabulary vocabulary;
   ASSERT_TRUE(vocabulary.add(text_));
-  ASSERT_TRUE(save_tokenizer(**vocabulary.build(), folder_.at("chars.json")));
-  options_.tokenizer = folder_.at("chars.json");
+  ASSERT_TRUE(save_tokenizer(**vocabulary.build(), (folder_ / "chars.json")));
+  options_.tokenizer = (folder_ / "chars.json");
   const auto other = prepare_data(options_);
   ASSERT_FALSE(other);
   EXPECT_NE(other.error().message.find("gives other ids"), std::string::npos) << other.error().message;
@@ -113,7 +113,7 @@ TEST_F(PrepareTest, MixedSourcesAreRefused) {
   options_.validation.clear();
   options_.train.push_back(folder);
   EXPECT_NE(prepare_data(options_).error().message.find("one such folder"), std::string::npos);
-  options_.train = {folder_.at("none.txt")};
+  options_.train = {(folder_ / "none.txt")};
   EXPECT_EQ(prepare_data(options_).error().code, ErrorCode::kNotFound);
 }
 

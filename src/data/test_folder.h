@@ -1,11 +1,8 @@
 #pragma once
-// For tests of the data layer: a folder that goes away, files in it, and small streams of tokens.
+// For tests of the data layer: small streams of tokens in folders that go away.
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <sstream>
@@ -13,39 +10,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/test_folder.h"
 #include "data/dataset.h"
 
 namespace ingot::data {
-
-class TestFolder {
- public:
-  TestFolder() {
-    static std::atomic<int> serial{0};
-    path_ = (std::filesystem::temp_directory_path() /
-             ("ingot-data-test-" + std::to_string(::getpid()) + "-" + std::to_string(serial.fetch_add(1))))
-                .string();
-    std::filesystem::create_directories(path_);
-  }
-  ~TestFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TestFolder(const TestFolder&) = delete;
-  TestFolder& operator=(const TestFolder&) = delete;
-
-  const std::string& path() const { return path_; }
-  std::string at(const std::string& name) const { return path_ + "/" + name; }
-  std::string write(const std::string& name, std::string_view bytes) const {
-    const std::string path = at(name);
-    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
-    std::ofstream file(path, std::ios::binary);
-    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    return path;
-  }
-
- private:
-  std::string path_;
-};
 
 inline std::string slurp(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

@@ -12,16 +12,16 @@ std::span<const std::byte> as_bytes(const std::string& text) {
 }
 
 std::string some_shard(const TestFolder& folder, int64_t tokens, int64_t vocab) {
-  write_shard(folder.at("s.tok"), counted_tokens(tokens, vocab), {0, tokens / 3, tokens - 1}, vocab);
-  return slurp(folder.at("s.tok"));
+  write_shard((folder / "s.tok"), counted_tokens(tokens, vocab), {0, tokens / 3, tokens - 1}, vocab);
+  return slurp((folder / "s.tok"));
 }
 
 TEST(TokenShard, RoundTripInBothWidths) {
   const TestFolder folder;
   for (const int64_t vocab : {257, 65536, 65537, 200000}) {
     const std::vector<int32_t> ids = counted_tokens(9001, vocab);
-    write_shard(folder.at("s.tok"), ids, {0, 3000, 9000}, vocab);
-    const auto shard = TokenShard::open(folder.at("s.tok"));
+    write_shard((folder / "s.tok"), ids, {0, 3000, 9000}, vocab);
+    const auto shard = TokenShard::open((folder / "s.tok"));
     ASSERT_TRUE(shard) << shard.error().message;
     EXPECT_EQ(shard->info().tokens, 9001);
     EXPECT_EQ(shard->info().token_bytes, vocab <= 65536 ? 2 : 4);
@@ -44,7 +44,7 @@ TEST(TokenShard, HashIsOfTheWholeFileAndBytesDoNotDependOnAppends) {
   const std::vector<int32_t> ids = counted_tokens(10000, 300);
   std::string first;
   for (const size_t step : {1u, 7u, 4096u, 10000u}) {
-    auto writer = TokenShardWriter::create(folder.at("s.tok"), {300, 5, 4096});
+    auto writer = TokenShardWriter::create((folder / "s.tok"), {300, 5, 4096});
     ASSERT_TRUE(writer);
     writer->begin_document();
     for (size_t at = 0; at < ids.size(); at += step) {
@@ -52,7 +52,7 @@ TEST(TokenShard, HashIsOfTheWholeFileAndBytesDoNotDependOnAppends) {
     }
     const auto hash = writer->finish();
     ASSERT_TRUE(hash);
-    const std::string bytes = slurp(folder.at("s.tok"));
+    const std::string bytes = slurp((folder / "s.tok"));
     EXPECT_EQ(*hash, hash64(bytes));
     if (first.empty()) first = bytes;
     EXPECT_EQ(bytes, first);
@@ -61,8 +61,8 @@ TEST(TokenShard, HashIsOfTheWholeFileAndBytesDoNotDependOnAppends) {
 
 TEST(TokenShard, EmptyShardAndUnalignedMemory) {
   const TestFolder folder;
-  write_shard(folder.at("e.tok"), {}, {}, 300);
-  const auto empty = TokenShard::open(folder.at("e.tok"));
+  write_shard((folder / "e.tok"), {}, {}, 300);
+  const auto empty = TokenShard::open((folder / "e.tok"));
   ASSERT_TRUE(empty) << empty.error().message;
   EXPECT_EQ(empty->info().tokens, 0);
   const std::string moved = "x" + some_shard(folder, 5000, 300);
@@ -182,11 +182,11 @@ TEST(TokenShard, ForeignAndNewerFiles) {
 TEST(TokenShard, NothingIsThereBeforeFinish) {
   const TestFolder folder;
   {
-    auto writer = TokenShardWriter::create(folder.at("s.tok"), {300, 5, 4096});
+    auto writer = TokenShardWriter::create((folder / "s.tok"), {300, 5, 4096});
     ASSERT_TRUE(writer);
     ASSERT_TRUE(writer->append(counted_tokens(5000, 300)));
   }
-  EXPECT_FALSE(std::filesystem::exists(folder.at("s.tok")));
+  EXPECT_FALSE(std::filesystem::exists((folder / "s.tok")));
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 

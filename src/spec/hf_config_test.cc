@@ -5,6 +5,7 @@
 #include <random>
 
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "spec/config.h"
 
 namespace ingot::spec {
@@ -109,15 +110,14 @@ TEST(HfConfig, RefusesWhatItCannotDo) {
 }
 
 TEST(HfConfig, ModelFromAFolderAndWordsThatChangeIt) {
-  std::string pattern = testing::TempDir() + "ingot-hf-XXXXXX";
-  ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-  ASSERT_TRUE(write_file_atomically(pattern + "/config.json", kGpt2));
-  ASSERT_TRUE(write_file_atomically(pattern + "/run.toml", "[model]\nfrom = \"config.json\"\nn_layer = 2\n"));
-  const auto refused = load_spec(pattern + "/run.toml", {});
+  const TestFolder folder;
+  ASSERT_TRUE(write_file_atomically(folder / "config.json", kGpt2));
+  ASSERT_TRUE(write_file_atomically(folder / "run.toml", "[model]\nfrom = \"config.json\"\nn_layer = 2\n"));
+  const auto refused = load_spec(folder / "run.toml", {});
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("model.attn_pdrop = 0.1"), std::string::npos)
       << refused.error().message;
-  const auto loaded = load_spec(pattern + "/run.toml", {"model.attn_pdrop=0"});
+  const auto loaded = load_spec(folder / "run.toml", {"model.attn_pdrop=0"});
   ASSERT_TRUE(loaded) << loaded.error().message;
   EXPECT_EQ(loaded->spec.model.num_layers, 2);
   EXPECT_EQ(loaded->spec.model.hidden_size, 768);
@@ -126,7 +126,6 @@ TEST(HfConfig, ModelFromAFolderAndWordsThatChangeIt) {
   ASSERT_FALSE(missing);
   EXPECT_NE(missing.error().message.find("cannot open /nowhere"), std::string::npos)
       << missing.error().message;
-  EXPECT_TRUE(remove_all(pattern));
 }
 
 TEST(HfConfig, DamagedTextEndsInAMessage) {

@@ -12,7 +12,7 @@ const DataIdentity kIdentity{.data = "d1", .tokenizer = "t1"};
 
 class Checkpointing : public ::testing::Test {
  protected:
-  std::string folder() const { return checkpoint_folder(data_.folder().at("run")); }
+  std::string folder() const { return checkpoint_folder(data_.folder() / "run"); }
 
   // A run of five steps, saved.
   std::unique_ptr<Session> five_steps(const SmallRun& small) {

@@ -44,8 +44,8 @@ TEST(RunFiles, ALossThatIsNoNumberIsStillALineOfJson) {
 }
 
 TEST(RunFiles, LinesAreAddedToWhatIsThere) {
-  const data::TestFolder folder;
-  const std::string run = folder.at("a/b");
+  const TestFolder folder;
+  const std::string run = folder / "a/b";
   for (const int64_t step : {1, 2}) {
     auto files = RunFiles::open(run);
     ASSERT_TRUE(files) << files.error().message;
@@ -65,15 +65,15 @@ TEST(RunFiles, LinesAreAddedToWhatIsThere) {
 }
 
 TEST(RunFiles, AFolderThatCannotBeMadeIsNamed) {
-  const data::TestFolder folder;
+  const TestFolder folder;
   folder.write("file", "not a folder");
-  auto files = RunFiles::open(folder.at("file/run"));
+  auto files = RunFiles::open(folder / "file/run");
   ASSERT_FALSE(files);
-  EXPECT_NE(files.error().message.find(folder.at("file")), std::string::npos) << files.error().message;
+  EXPECT_NE(files.error().message.find(folder / "file"), std::string::npos) << files.error().message;
 }
 
 TEST(RunFiles, AResumedRunForgetsLaterStepsAndATornLastLine) {
-  const data::TestFolder folder;
+  const TestFolder folder;
   const std::string early = to_json(line_of(1)) + "\n" + to_json(line_of(5)) + "\n";
   const std::string path =
       folder.write("metrics.jsonl", early + to_json(line_of(6)) + "\n" + to_json(line_of(7)).substr(0, 20));
@@ -81,7 +81,7 @@ TEST(RunFiles, AResumedRunForgetsLaterStepsAndATornLastLine) {
   EXPECT_EQ(data::slurp(path), early);
   ASSERT_TRUE(RunFiles::forget_after(folder.path(), 0));
   EXPECT_EQ(data::slurp(path), "");
-  ASSERT_TRUE(RunFiles::forget_after(folder.at("no such run"), 5));
+  ASSERT_TRUE(RunFiles::forget_after(folder / "no such run", 5));
 }
 
 }  // namespace

@@ -78,9 +78,9 @@ void on_joined_ranks(const SmallRun& small, const std::function<void(Session& se
 }
 
 SmallData::SmallData() {
-  data::write_shard(folder_.at("small.tok"), data::counted_tokens(6000, kSmallVocab), {0, 100, 4000},
+  data::write_shard(folder_ / "small.tok", data::counted_tokens(6000, kSmallVocab), {0, 100, 4000},
                     kSmallVocab);
-  auto stream = data::TokenStream::open({folder_.at("small.tok")});
+  auto stream = data::TokenStream::open({folder_ / "small.tok"});
   INGOT_CHECK(stream.has_value(), "{}", stream.error().message);
   stream_ = std::move(*stream);
 }

@@ -40,10 +40,10 @@ class SmallData {
  public:
   SmallData();
   const data::TokenStream& stream() const { return stream_; }
-  const data::TestFolder& folder() const { return folder_; }
+  const TestFolder& folder() const { return folder_; }
 
  private:
-  data::TestFolder folder_;
+  TestFolder folder_;
   data::TokenStream stream_;
 };
 

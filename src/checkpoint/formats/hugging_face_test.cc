@@ -9,6 +9,7 @@
 #include <map>
 
 #include "base/file.h"
+#include "base/test_folder.h"
 #include "checkpoint/formats/safetensors.h"
 #include "tensor/half.h"
 
@@ -17,14 +18,6 @@ namespace {
 
 using tensor::DType;
 using tensor::Shape;
-
-std::string fresh_folder() {
-  const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-  const std::string path = testing::TempDir() + "ingot-hugging-face-" + info->name();
-  std::filesystem::remove_all(path);
-  std::filesystem::create_directories(path);
-  return path;
-}
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
@@ -70,7 +63,8 @@ const std::vector<ExportFile> kFiles = {{"config.json", "{\"model_type\": \"gpt2
                                         {"tokenizer.json", "{}\n"}};
 
 TEST(HuggingFace, WhatIsExportedComesBackToTheBit) {
-  const std::string folder = fresh_folder() + "/out";
+  const TestFolder around;
+  const std::string folder = around / "out";
   Parameters ours(table(), 1.0F), back(table(), 0.0F);
   auto exported = export_hugging_face(folder, ours.views, table(), kFiles, {});
   ASSERT_TRUE(exported.has_value()) << exported.error().message;
@@ -95,7 +89,8 @@ TEST(HuggingFace, WhatIsExportedComesBackToTheBit) {
 }
 
 TEST(HuggingFace, Bf16RoundsToNearestEven) {
-  const std::string folder = fresh_folder() + "/out";
+  const TestFolder around;
+  const std::string folder = around / "out";
   Parameters ours(table(), 1.0F), back(table(), 0.0F);
   ASSERT_TRUE(export_hugging_face(folder, ours.views, table(), kFiles, {.dtype = DType::kBF16}).has_value());
   auto imported = import_into(folder, back, {});
@@ -110,7 +105,8 @@ TEST(HuggingFace, Bf16RoundsToNearestEven) {
 }
 
 TEST(HuggingFace, AnExistingFolderIsKeptUnlessReplaced) {
-  const std::string folder = fresh_folder();
+  const TestFolder around;
+  const std::string& folder = around.path();
   Parameters ours(table(), 1.0F);
   const auto refused = export_hugging_face(folder, ours.views, table(), kFiles, {});
   ASSERT_FALSE(refused.has_value());
@@ -144,7 +140,8 @@ void write_file(const std::string& path, const std::vector<TensorDeclaration>& t
 }
 
 TEST(HuggingFace, EveryDifferenceIsReportedAtOnceAndNothingIsWritten) {
-  const std::string folder = fresh_folder();
+  const TestFolder around;
+  const std::string& folder = around.path();
   write_file(folder + "/model.safetensors", {{"h.0.attn.bias", DType::kF32, {1, 1, 4, 4}},
                                              {"wte.weight", DType::kF32, {8, 67}},
                                              {"ln_f.weight", DType::kI32, {67}},
@@ -164,7 +161,8 @@ TEST(HuggingFace, EveryDifferenceIsReportedAtOnceAndNothingIsWritten) {
 }
 
 TEST(HuggingFace, SeveralFilesWithAnIndexNamesWithoutPrefixAndTiedHeads) {
-  const std::string folder = fresh_folder();
+  const TestFolder around;
+  const std::string& folder = around.path();
   write_file(folder + "/model-00001-of-00002.safetensors",
              {{"wte.weight", DType::kF16, {9, 67}}, {"lm_head.weight", DType::kF16, {9, 67}}}, 0x3c);
   write_file(folder + "/model-00002-of-00002.safetensors",
@@ -199,7 +197,8 @@ TEST(HuggingFace, SeveralFilesWithAnIndexNamesWithoutPrefixAndTiedHeads) {
 }
 
 TEST(HuggingFace, WhatCannotBeReadIsSaid) {
-  const std::string folder = fresh_folder();
+  const TestFolder around;
+  const std::string& folder = around.path();
   Parameters ours(table(), 1.0F);
   const auto message = [&] { return import_into(folder, ours, {}).error().message; };
   EXPECT_TRUE(has(message(), "holds neither model.safetensors nor")) << message();

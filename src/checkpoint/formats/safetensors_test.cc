@@ -8,19 +8,12 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/test_folder.h"
 
 namespace ingot::checkpoint {
 namespace {
 
 using tensor::DType;
-
-std::string fresh_folder() {
-  const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-  const std::string path = testing::TempDir() + "ingot-safetensors-" + info->name();
-  std::filesystem::remove_all(path);
-  std::filesystem::create_directories(path);
-  return path;
-}
 
 std::string file_of(const std::string& json, const std::string& data) {
   const uint64_t length = json.size();
@@ -43,7 +36,8 @@ void expect_refused(const std::string& file, const std::string& part) {
 }
 
 TEST(Safetensors, WhatIsWrittenIsReadInAnyPieces) {
-  const std::string path = fresh_folder() + "/t.safetensors";
+  const TestFolder around;
+  const std::string path = around / "t.safetensors";
   const std::vector<TensorDeclaration> tensors = {
       {"wide", DType::kF64, {3, 5}}, {"empty", DType::kF32, {0, 7}}, {"matrix \"q\"\n", DType::kF32, {7, 11}},
       {"scalar", DType::kI32, {}},   {"half", DType::kBF16, {3}},    {"bytes", DType::kU8, {13}}};
@@ -92,7 +86,8 @@ TEST(Safetensors, WhatIsWrittenIsReadInAnyPieces) {
 }
 
 TEST(Safetensors, AFileWithoutTensorsIsAFile) {
-  const std::string path = fresh_folder() + "/none.safetensors";
+  const TestFolder around;
+  const std::string path = around / "none.safetensors";
   auto writer = SafetensorsWriter::create(path, {}, {});
   ASSERT_TRUE(writer.has_value());
   ASSERT_TRUE(writer->finish().has_value());

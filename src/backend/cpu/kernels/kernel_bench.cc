@@ -1,12 +1,10 @@
 // The CPU kernels of a GPT-2 124M step (B 4, T 1024), each beside the ceiling of matrix products that is
-// sampled in turn with it. kernel_bench [--check] [--f32] [--threads N]; --check fails below the bars.
+// sampled in turn with it. kernel_bench [--check] [--json FILE] [--f32]
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <cstring>
 #include <functional>
 #include <string>
 #include <vector>
@@ -20,6 +18,7 @@
 #include "backend/cpu/kernels/linear.h"
 #include "backend/cpu/kernels/norm.h"
 #include "backend/cpu/kernels/optimizer.h"
+#include "base/bench_report.h"
 
 namespace ingot::backend::cpu {
 namespace {
@@ -33,24 +32,13 @@ constexpr int64_t kBatch = 4, kSeqLen = 1024, kRows = kBatch * kSeqLen;
 constexpr int64_t kChannels = 768, kHeads = 12, kFeedForward = 3072, kVocabulary = 50257, kLayers = 12;
 constexpr int kRepetitions = 7;
 
-struct Options {
-  bool check = false;
-  DType dtype = DType::kBF16;
-  int threads = 0;
-};
-
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v[v.size() / 2];
-}
-
 class Bench {
  public:
-  Bench(const Cpu& cpu, const Options& options, Ceiling& ceiling)
-      : cpu_(cpu), options_(options), ceiling_(ceiling) {}
+  Bench(const Cpu& cpu, DType dtype, Ceiling& ceiling, BenchReport& report)
+      : cpu_(cpu), dtype_(dtype), ceiling_(ceiling), report_(report) {}
 
   // Random values of a normal network's size; some buffers apart from each other, so that operands come from
   // memory.
@@ -74,8 +62,7 @@ class Bench {
     return {view.as<std::byte>(), static_cast<size_t>(count)};
   }
 
-  // Times body beside the ceiling; flops 0: milliseconds alone. `bar` is the least ratio that --check
-  // accepts.
+  // Times body beside the ceiling; flops 0: milliseconds alone. `times` of a step; `bar` is the least ratio.
   void run(const std::string& name, double flops, int64_t times, double bar,
            const std::function<void()>& body) {
     body();
@@ -87,14 +74,14 @@ class Bench {
       seconds.push_back(now_s() - begin);
       ratios.push_back(flops / seconds.back() / (0.5 * (ceiling + ceiling_.sample())));
     }
-    const double s = median(seconds), ratio = median(ratios);
-    const std::string part = times == 0 ? "" : fmt::format("{:9.1f}", s * 1e3 * static_cast<double>(times));
-    fmt::print("{:<28}{:9.2f} {:>9}", name, s * 1e3, part);
-    if (flops > 0) fmt::print("{:10.1f}{:8.3f}", flops / s * 1e-9, ratio);
-    if (bar > 0) fmt::print("{:8.2f}{}", bar, ratio < bar ? "  below" : "");
-    fmt::print("\n");
-    std::fflush(stdout);
-    failed_ |= bar > 0 && ratio < bar;
+    const double s = median(seconds);
+    const std::string full = fmt::format("{} {}", name, tensor::name_of(dtype_));
+    if (flops > 0) {
+      report_.note(fmt::format("{}: {:.2f} ms, {:.1f} GFLOP/s", full, s * 1e3, flops / s * 1e-9));
+      report_.add(full, median(ratios), "of the best product", bar);
+    } else {
+      report_.add(full, s * 1e3, "ms");
+    }
     step_s_ += s * static_cast<double>(times);
   }
 
@@ -105,11 +92,11 @@ class Bench {
   void updates();
 
   const Cpu cpu_;
-  const Options options_;
+  const DType dtype_;
   Ceiling& ceiling_;
+  BenchReport& report_;
   std::vector<Buffer> buffers_;
   double step_s_ = 0;
-  bool failed_ = false;
 };
 
 void Bench::products() {
@@ -117,7 +104,7 @@ void Bench::products() {
     const char* name;
     int64_t in, out;
   };
-  const DType t = options_.dtype;
+  const DType t = dtype_;
   for (const Linear& l : {Linear{"qkv", kChannels, 3 * kChannels}, Linear{"proj", kChannels, kChannels},
                           Linear{"fc", kChannels, kFeedForward}, Linear{"fcproj", kFeedForward, kChannels}}) {
     const TensorView x = make(t, {kRows, l.in}), dy = make(t, {kRows, l.out}), y = make(t, {kRows, l.out});
@@ -140,7 +127,7 @@ void Bench::products() {
 }
 
 void Bench::attention() {
-  const DType t = options_.dtype;
+  const DType t = dtype_;
   const AttentionShape shape{kBatch, kSeqLen, kHeads, kHeads, kChannels / kHeads};
   const int64_t stride = 3 * kChannels;
   const TensorView qkv = make(t, {kBatch, kSeqLen, stride}), grad = make(t, {kBatch, kSeqLen, stride});
@@ -176,7 +163,7 @@ void Bench::attention() {
 }
 
 void Bench::head() {
-  const DType t = options_.dtype;
+  const DType t = dtype_;
   const TensorView x = make(t, {kRows, kChannels}), dx = make(t, {kRows, kChannels});
   const TensorView w = make(DType::kF32, {kVocabulary, kChannels}, 0.03F),
                    labels = make(DType::kI32, {kRows});
@@ -205,7 +192,7 @@ void Bench::head() {
 }
 
 void Bench::rows() {
-  const DType t = options_.dtype;
+  const DType t = dtype_;
   const TensorView x = make(t, {kRows, kChannels}), delta = make(t, {kRows, kChannels}),
                    y = make(t, {kRows, kChannels});
   const TensorView x_out = make(t, {kRows, kChannels}), dx = make(t, {kRows, kChannels});
@@ -242,37 +229,20 @@ void Bench::updates() {
   buffers_.clear();
 }
 
-std::string cpu_model() {
-  std::string model = "unknown";
-  if (FILE* file = std::fopen("/proc/cpuinfo", "r"); file != nullptr) {
-    char line[256];
-    while (std::fgets(line, sizeof line, file) != nullptr) {
-      if (std::strncmp(line, "model name", 10) != 0) continue;
-      model = std::strchr(line, ':') + 2;
-      model.pop_back();
-      break;
-    }
-    std::fclose(file);
-  }
-  return model;
-}
-
-int run_bench(const Options& options) {
+Result<int> run(BenchReport& report) {
+  const auto& words = report.arguments();
+  const DType dtype = words.size() == 1 && words[0] == "--f32" ? DType::kF32 : DType::kBF16;
   flush_denormals();
-  ThreadPool pool(options.threads, flush_denormals);
+  ThreadPool pool(available_threads(), flush_denormals);
   const Cpu cpu{pool};
-  auto ceiling = Ceiling::create(cpu, options.dtype);
-  INGOT_CHECK(ceiling.has_value(), "{}", ceiling.error().message);
-  fmt::print("{}, {} threads, {}{}\n\nceiling", cpu_model(), pool.threads(), tensor::name_of(options.dtype),
-             options.dtype == DType::kBF16 && !cpu.native_bf16 ? " by f32 arithmetic" : "");
+  INGOT_TRY(const std::unique_ptr<Ceiling> ceiling, Ceiling::create(cpu, dtype));
+  if (dtype == DType::kBF16 && !cpu.native_bf16) report.note("bf16 by f32 arithmetic");
   double best = 0;
-  for (const CeilingEntry& entry : (*ceiling)->measure(5)) {
-    fmt::print("\n  {:<40}{:8.1f} GFLOP/s", entry.name, entry.flops_per_second * 1e-9);
+  for (const CeilingEntry& entry : ceiling->measure(5)) {
+    report.note(fmt::format("  {:<40}{:8.1f} GFLOP/s", entry.name, entry.flops_per_second * 1e-9));
     best = std::max(best, entry.flops_per_second);
   }
-  fmt::print("\n\n{:<28}{:>9} {:>9}{:>10}{:>8}{:>8}\n", "kernel", "ms", "a step", "GFLOP/s", "ratio", "bar");
-  std::fflush(stdout);
-  Bench bench(cpu, options, **ceiling);
+  Bench bench(cpu, dtype, *ceiling, report);
   bench.products();
   bench.attention();
   bench.head();
@@ -281,28 +251,12 @@ int run_bench(const Options& options) {
   // Forward and backward of one token, attention halved for causality (design.md, MFU).
   constexpr double kFlopsPerToken = 798.03e6;
   const double mfu = kFlopsPerToken * static_cast<double>(kRows) / bench.step_s_ / best;
-  fmt::print("\nforward and backward of {} tokens: {:.2f} s by these sums, mfu_causal {:.3f}\n", kRows,
-             bench.step_s_, mfu);
-  return options.check && bench.failed_ ? 1 : 0;
+  report.note(fmt::format("forward and backward of {} tokens: {:.2f} s by these sums, mfu_causal {:.3f}",
+                          kRows, bench.step_s_, mfu));
+  return report.finish();
 }
 
 }  // namespace
 }  // namespace ingot::backend::cpu
 
-int main(int argc, char** argv) {
-  ingot::backend::cpu::Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    if (argument == "--check") {
-      options.check = true;
-    } else if (argument == "--f32") {
-      options.dtype = ingot::tensor::DType::kF32;
-    } else if (argument == "--threads" && i + 1 < argc) {
-      options.threads = std::atoi(argv[++i]);
-    } else {
-      fmt::print("kernel_bench [--check] [--f32] [--threads N]\n");
-      return 2;
-    }
-  }
-  return ingot::backend::cpu::run_bench(options);
-}
+int main(int argc, char** argv) { return ingot::run_bench(argc, argv, ingot::backend::cpu::run); }
