@@ -126,6 +126,20 @@ Result<void> prepare(Job& job) {
   return check_same_data(job.run_dir, job.loaded.spec.data.train, job.data.identity);
 }
 
+// What determinism = "layout" costs: a line of its own.
+std::string tree_text(const train::RunPrograms& programs) {
+  const graph::Program& first = *programs[0].train;
+  if (first.layout.determinism_groups == 0) return "";
+  int64_t waiting = 0;
+  for (const train::RankPrograms& own : programs)
+    for (const graph::BufferPlan& buffer : own.train->code->buffers)
+      if (buffer.name.find(".branch.") != std::string::npos) waiting += buffer.bytes();
+  return fmt::format(
+      "\n{} of the gradients are sums that wait for others of {} groups; {} sent by a rank in a step",
+      format_bytes(waiting), first.layout.determinism_groups,
+      format_bytes(static_cast<int64_t>(graph::step_totals(first).sent_bytes)));
+}
+
 // All parts in the unit of the whole: "1.31 GiB planned: state 0.18, activations 1.02, ...".
 std::string memory_text(const train::RunPrograms& programs) {
   const graph::MemoryTotals memory = train::planned_memory(programs);
@@ -136,9 +150,9 @@ std::string memory_text(const train::RunPrograms& programs) {
     if (total.ends_with(name)) break;
   }
   const auto part = [&](int64_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / unit); };
-  return fmt::format("{} planned: state {}, activations {}, gradients {}, packed weights {}", total,
+  return fmt::format("{} planned: state {}, activations {}, gradients {}, packed weights {}{}", total,
                      part(memory.state), part(memory.slots + memory.scratch), part(memory.step),
-                     part(memory.derived));
+                     part(memory.derived), tree_text(programs));
 }
 
 // Validation data too short for one sample would give no validation loss, silently.

@@ -283,6 +283,18 @@ TEST(Compile, RefusesWithASentence) {
                           "numbers",
                           stage));
   }
+  options.layout.replica_micro_batches = {};
+  options.layout.determinism_groups = 4;
+  EXPECT_EQ(message(options),
+            "run.determinism \"layout\" adds up gradients by groups of micro-batches, and with "
+            "parallel.zero_stage 3 a rank keeps too little of them for that; use zero_stage 0 or 1");
+  options.layout.zero_stage = 1;
+  EXPECT_EQ(message(options),
+            "run.determinism_groups is 4, which parallel.dp 3 does not divide; use a multiple of 3");
+  options.layout.determinism_groups = 9;
+  EXPECT_EQ(message(options),
+            "a step of 6 micro-batches does not make 9 equal groups, as run.determinism_groups says; use a "
+            "multiple of 9 micro-batches, or fewer groups");
   options = options_for(reference_target());
   options.layout.mesh.sizes[static_cast<size_t>(Axis::kPp)] = 5;
   EXPECT_EQ(

@@ -80,14 +80,17 @@ enum class Op : uint8_t {
   kAttention, kAttentionGrad, kActivation, kActivationGrad, kAdd, kDropout, kHeadStats, kHeadLoss,
   kAllReduce, kAllGather, kReduceScatter, kSlice, kBroadcastGrad, kSend, kReceive,
   kCast, kPack, kSumSquares, kControl, kAdamW, kCacheAppend, kAttentionCached, kSampleLogits, kZero, kCopy,
-  kAttentionMerge, kRingShift,
+  kAttentionMerge, kRingShift, kAllToAll,
 };
 // clang-format on
-inline constexpr int kOpCount = 36;
+inline constexpr int kOpCount = 37;
 
 enum class Phase : uint8_t { kBegin, kForward, kBackward, kWeight, kFinish };
 inline constexpr int kPhaseCount = 5;
-enum class When : uint8_t { kAlways, kFirst, kLast };  // which micro-batches of this chunk and phase
+// In which micro-batches of its chunk and phase a node runs. Where gradients are summed in groups of
+// micro-batches (Layout::determinism_groups) kFirst is the first of each group, kGroup the last of the
+// node's.
+enum class When : uint8_t { kAlways, kFirst, kLast, kGroup };
 enum class Stream : uint8_t { kCompute, kTp, kDp, kTransfer, kCp };
 inline constexpr int kStreamCount = 5;
 enum class ActivationKind : uint8_t { kNone, kGeluTanh, kGeluErf, kSilu, kSwiGlu };
@@ -100,8 +103,10 @@ struct Attributes {
   int group_size = 1;
   int8_t dim = -1;                // dimension gathered, scattered or sliced
   bool gradient_partial = false;  // all_gather of S -> B: its dual is reduce_scatter, else slice
-  int peer = 0;                   // send, receive: stage offset, +1 or -1
-  int tag = 0;                    // send, receive: the boundary value
+  // all_to_all, by member: rows of the input for it, rows of the output from it
+  std::vector<int64_t> sent_rows{}, received_rows{};
+  int peer = 0;  // send, receive: stage offset, +1 or -1
+  int tag = 0;   // send, receive: the boundary value
   // mathematics
   ActivationKind activation = ActivationKind::kNone;
   bool rms = false;        // norm: RMS, else layer norm
@@ -135,6 +140,7 @@ struct Node {
   bool clone = false;       // made by recompute
   bool zero_first = false;  // accumulating outputs: overwrite on the first micro-batch
   int layer = -1;           // -1 before the first layer, L after the last
+  int group = -1;           // kGroup: of the replica's groups
   std::vector<ValueId> inputs{}, outputs{};
   Attributes attributes{};
 };

@@ -59,6 +59,10 @@ struct Layout {
   int micro_batches = 1;  // m, of this replica in a step
   // Where replicas take different numbers: of each. Empty: all take micro_batches.
   std::vector<int> replica_micro_batches{};
+  // Above 0: determinism = "layout" (graph/sum_tree.h). The micro-batches of all replicas form so many equal
+  // groups; sums are the same bits for every dp that divides them.
+  int determinism_groups = 0;
+  int replica = 0;                // of dp, whose program it is: matters with determinism_groups alone
   std::string schedule = "1f1b";  // row of the table in passes/schedule.cc
   int virtual_stages = 1;
   // Most bytes of gradients that are reduced at once: the parameters of a layer are cut into several buckets

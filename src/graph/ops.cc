@@ -65,6 +65,7 @@ constexpr std::array<OpInfo, kOpCount> kOps = {{
     {Op::kAttentionMerge, "attention_merge", kElementwise, false, attention_merge_shape, nullptr,
      cost_of_bytes, nullptr},
     {Op::kRingShift, "ring_shift", kExpensive, true, ring_shift_shape, nullptr, ring_shift_cost, nullptr},
+    {Op::kAllToAll, "all_to_all", kExpensive, true, nullptr, nullptr, all_to_all_cost, nullptr},
 }};
 
 }  // namespace

@@ -36,6 +36,9 @@
 //                  from attribute vocabulary on are padding, never seen.
 // all_reduce, all_gather(dim), reduce_scatter(dim), slice(dim): x -> y
 // ring_shift       x, ...                                    -> y, ...: of the member of group before it
+// all_to_all       x [rows, ..] -> y [rows, ..]
+//                  Of x the first sent_rows[0] rows go to member 0, and so on; y begins with the
+//                  received_rows[0] rows of member 0.
 // broadcast_grad   x -> x             R -> B, does nothing; its gradient is all_reduce
 // send             x ->
 // receive          -> x
@@ -44,7 +47,8 @@
 // pack             w [O,I]                                   -> bytes u8 [n] in a layout of the target
 // zero             -> x
 // sum_squares      g                                         -> += sums[2] (times attribute weight)
-// control          sums, scalars, step_block                 -> sums (zeroed), scalars
+// control          sums, scalars, step_block, [parts]        -> sums (zeroed), scalars, [parts (zeroed)]
+//                  parts f64 [G*16]: sums by leaf of a tree (graph/sum_tree.h), whose total is added to sums.
 // adamw            g, scalars, step_block, w, m, v           -> w, m, v (in place)
 // cache_append     k, v, position, cache_k [B,S,G*D], cache_v -> cache_k, cache_v (in place)
 // attention_cached q, cache_k, cache_v, position             -> o

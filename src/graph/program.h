@@ -83,7 +83,9 @@ struct Segment {
 // zero. Names (with the bucket's number), the same for every program over the same parameters and layout:
 // - state: "param.3", "exp_avg.3", "exp_avg_sq.3", "control.scalars", and caches by the builder's name
 // - derived: "cast.<parameter>.<dtype>", "pack.<parameter>.<layout>"
-// - step: "grad.3", "control.sums", and in decoding "logits"
+// - step: "grad.3", "control.sums", and in decoding "logits"; with Layout::determinism_groups
+// "grad.3.branch.0"
+//   and "control.parts" (sums by group, [groups * 16])
 // - input: "batch.tokens" and others (one per field that the graph reads), "control.step" (the step block)
 struct BufferPlan {
   std::string name;
@@ -128,7 +130,8 @@ struct StageCode {
 struct Invocation {
   int segment = 0;
   int micro_batch = 0;
-  bool first = false, last = false;        // of this chunk and phase
+  bool first = false, last = false;        // of this chunk and phase; first: of each group of micro-batches
+  int group = -1;                          // that this micro-batch ends
   std::array<int16_t, kSlotClasses> slot;  // which slot of each class, -1: none
 };
 
@@ -178,6 +181,9 @@ struct Program {
   MemoryTotals memory;
   int64_t unrolled_live_bytes = 0;  // greatest live activation bytes of the fully unrolled step
 };
+
+// Whether an instruction of this node runs in this invocation of its segment.
+bool runs(const Node& node, const Invocation& invocation);
 
 // Text form, stable: ids, names, shapes, dtypes, placements, groups, never addresses (grammar:
 // docs/formats/program.md).

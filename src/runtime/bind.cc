@@ -129,6 +129,9 @@ class Binder {
       case Op::kReduceScatter:
         bound.action = Action::kReduceScatter;
         break;
+      case Op::kAllToAll:
+        bound.action = Action::kAllToAll;
+        break;
       case Op::kRingShift:
         bound.action = Action::kRingShift;
         break;
@@ -159,12 +162,12 @@ class Binder {
   }
 
   void add_operand(const graph::Graph& graph, const graph::Operand& operand) {
-    const graph::Value& value = graph.value(operand.value);
     BoundOperand bound;
     auto offset = static_cast<uintptr_t>(operand.offset);
-    if (value.shard_group != 0) {
-      offset += static_cast<uintptr_t>(program_.layout.mesh.index(transport_.rank(), value.shard_group) *
-                                       value.bytes());
+    for (graph::ValueId id = operand.value; id != graph::kNoValue; id = graph.value(id).base) {
+      const graph::Value& held = graph.value(id);
+      offset += static_cast<uintptr_t>(program_.layout.mesh.index(transport_.rank(), held.shard_group) *
+                                       held.bytes());
     }
     switch (operand.space) {
       case Space::kState:

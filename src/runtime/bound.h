@@ -30,7 +30,7 @@ struct BoundOperand {
   int64_t micro_batch_bytes = 0;  // added once per micro-batch
 };
 
-enum class Action : uint8_t { kKernel, kAllReduce, kAllGather, kReduceScatter, kRingShift };
+enum class Action : uint8_t { kKernel, kAllReduce, kAllGather, kReduceScatter, kAllToAll, kRingShift };
 
 struct BoundInstruction {
   const graph::Instruction* instruction = nullptr;

@@ -272,8 +272,7 @@ Result<void> Executor::Impl::run_segment(const Invocation& invocation, int side,
     poison_closed(memory.staging.data(), memory.staging_bytes);
   }
   for (const BoundInstruction& instruction : segment.instructions) {
-    if (instruction.node->when == graph::When::kFirst && !invocation.first) continue;
-    if (instruction.node->when == graph::When::kLast && !invocation.last) continue;
+    if (!graph::runs(*instruction.node, invocation)) continue;
     INGOT_TRY_VOID(issue(instruction, invocation, bases));
   }
   INGOT_TRY_VOID(finish_pending(segment.segment->joins));
@@ -416,6 +415,8 @@ Result<void> Executor::Impl::perform(const BoundInstruction& instruction, const 
       return instruction.group->all_reduce(in, out, call);
     case Action::kAllGather:
       return instruction.group->all_gather(in, out, attributes.dim, call);
+    case Action::kAllToAll:
+      return instruction.group->all_to_all(in, attributes.sent_rows, out, attributes.received_rows, call);
     default:
       return instruction.group->reduce_scatter(in, out, attributes.dim, call);
   }
@@ -537,8 +538,10 @@ Result<NonFinite> Executor::find_non_finite(int side) {
   }
   impl_->search = nullptr;
   if (!result) return std::move(result).take_error();
-  const TensorView sums = step_buffer("control.sums");
-  if (sums.data != nullptr) std::memset(sums.data, 0, static_cast<size_t>(sums.bytes()));
+  for (const char* name : {"control.sums", "control.parts"}) {
+    const TensorView sums = step_buffer(name);
+    if (sums.data != nullptr) std::memset(sums.data, 0, static_cast<size_t>(sums.bytes()));
+  }
   return found;
 }
 

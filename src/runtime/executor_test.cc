@@ -336,10 +336,7 @@ TEST(Executor, WhatIsRunAndHeldUnderZeroIsWhatWasCompiled) {
         const graph::Segment& segment = program.code->segments[static_cast<size_t>(invocation.segment)];
         const graph::Graph& chunk = program.code->chunks[static_cast<size_t>(segment.chunk)];
         for (const graph::Instruction& instruction : segment.instructions) {
-          const graph::When when = chunk.nodes[static_cast<size_t>(instruction.node)].when;
-          if ((when == graph::When::kFirst && !invocation.first) ||
-              (when == graph::When::kLast && !invocation.last))
-            continue;
+          if (!graph::runs(chunk.nodes[static_cast<size_t>(instruction.node)], invocation)) continue;
           expected.emplace_back(invocation.segment, invocation.micro_batch, instruction.id);
         }
       }

@@ -108,8 +108,8 @@ class Rank {
     const graph::Mesh mesh = mesh_of(training_);
     const int replica = mesh.index(rank, graph::kDpMask), context = mesh.index(rank, graph::kCpMask);
     const int m = micro_batches_of(training_, replica);
-    graph::Program program =
-        compile_or_fail(training_, m, graph::Purpose::kTrain, mesh.coordinate(rank, graph::Axis::kPp));
+    graph::Program program = compile_or_fail(training_, m, graph::Purpose::kTrain,
+                                             mesh.coordinate(rank, graph::Axis::kPp), replica);
     if (training_.change) training_.change(program);
     std::vector<std::unique_ptr<backend::Backend>> owned;
     std::vector<backend::Backend*> backends;
@@ -228,8 +228,8 @@ graph::Mesh mesh_of(const Training& training) {
   return *mesh;
 }
 
-graph::Program compile_or_fail(const Training& training, int micro_batches, graph::Purpose purpose,
-                               int stage) {
+graph::Program compile_or_fail(const Training& training, int micro_batches, graph::Purpose purpose, int stage,
+                               int replica) {
   graph::BuildOptions shape = training.shape;
   shape.purpose = purpose;
   graph::CompileOptions options;
@@ -238,6 +238,8 @@ graph::Program compile_or_fail(const Training& training, int micro_batches, grap
   options.layout.virtual_stages = training.virtual_stages;
   options.layout.zero_stage = training.zero_stage;
   options.layout.bucket_bytes = training.bucket_bytes;
+  options.layout.determinism_groups = training.determinism_groups;
+  options.layout.replica = replica;
   if (training.micro_batches.size() > 1) options.layout.replica_micro_batches = training.micro_batches;
   options.layout.context_mode = training.context_mode;
   options.layout.micro_batches = micro_batches;

@@ -26,6 +26,7 @@ struct Training {
   int virtual_stages = 1;
   std::string schedule = "1f1b";
   int zero_stage = 0, zero_group = 0;
+  int determinism_groups = 0;
   graph::ContextMode context_mode = graph::ContextMode::kRing;
   int64_t bucket_bytes = int64_t{64} << 20;
   int kv_heads = 2;
@@ -74,7 +75,7 @@ Worst greatest_error(const Outcome& outcome, const Outcome& expected);
 // Pieces, for tests that drive an executor themselves.
 graph::Mesh mesh_of(const Training& training);
 graph::Program compile_or_fail(const Training& training, int micro_batches, graph::Purpose purpose,
-                               int stage = 0);
+                               int stage = 0, int replica = 0);
 double parameter_value(const std::string& name, int64_t index);
 void fill_parameters(State& state, const graph::Program& program, int rank);
 // Samples of this rank's micro-batches: the first is `first_sample`, then consecutive; of each the positions

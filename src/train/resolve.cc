@@ -206,6 +206,9 @@ Result<void> check_facts(const ResolvedRun& run, const DataFacts& data) {
         "smaller one or a larger train.micro_batch_size",
         run.batch.global_batch, run.batch.micro_batches(0), kMostMicroBatches));
   }
+  if (run.spec.run.determinism_groups && run.spec.run.determinism != spec::Determinism::kLayout)
+    add(fmt::format("run.determinism_groups = {}   is for run.determinism = \"layout\"; leave it out",
+                    *run.spec.run.determinism_groups));
   const int64_t head_dim = run.spec.model.head_dim;
   if (run.backend == "cpu" && (head_dim > kLargestCpuHead || head_dim % 2 != 0))
     add(fmt::format(
@@ -276,11 +279,14 @@ void decide_batch(ResolvedRun& run, double budget_tokens) {
   const int64_t dp = *spec.parallel.dp;
   const int64_t chosen =
       choose_global_batch(budget_tokens > 0 ? budget_tokens : kTokensWhenSized, spec.data.seq_len);
-  const int64_t unit = dp * spec.train.micro_batch_size.value_or(1);
+  // With determinism "layout" the micro-batch is that of a group, whatever dp is.
+  const int64_t shares = spec.run.determinism_groups.value_or(dp);
+  const int64_t unit = shares * spec.train.micro_batch_size.value_or(1);
   run.batch.global_batch = spec::global_batch_samples(spec).value_or((chosen + unit - 1) / unit * unit);
   run.batch.replicas = dp;
-  run.batch.micro_batch = spec.train.micro_batch_size.value_or(choose_micro_batch(
-      std::max<int64_t>(1, run.batch.global_batch / dp), spec.data.seq_len, spec.train.max_micro_batch_size));
+  run.batch.micro_batch = spec.train.micro_batch_size.value_or(
+      choose_micro_batch(std::max<int64_t>(1, run.batch.global_batch / shares), spec.data.seq_len,
+                         spec.train.max_micro_batch_size));
   spec.train.global_batch_size = run.batch.global_batch;
   spec.train.global_batch_tokens.reset();
   spec.train.micro_batch_size = run.batch.micro_batch;
@@ -320,6 +326,8 @@ Result<Resolution> resolve(const spec::LoadedSpec& loaded, const MachineFacts& m
   const double budget_tokens = decide_model(loaded, machine, resolution);
   spec.parallel.dp = spec.parallel.dp.value_or(1);
   spec.parallel.zero_stage = spec.parallel.zero_stage.value_or(*spec.parallel.dp > 1 ? 1 : 0);
+  if (spec.run.determinism == spec::Determinism::kLayout)
+    spec.run.determinism_groups = spec.run.determinism_groups.value_or(*spec.parallel.dp);
   INGOT_TRY(run.mesh,
             graph::make_mesh(static_cast<int>(*spec.parallel.dp), static_cast<int>(spec.parallel.tp),
                              static_cast<int>(spec.parallel.pp), static_cast<int>(spec.parallel.cp),

@@ -58,6 +58,8 @@ graph::Layout layout_of(const ResolvedRun& run, int64_t replica) {
   layout.micro_batches = static_cast<int>(run.batch.micro_batches(replica));
   for (const int64_t share : run.batch.shares)
     layout.replica_micro_batches.push_back(static_cast<int>(share));
+  layout.determinism_groups = static_cast<int>(run.spec.run.determinism_groups.value_or(0));
+  layout.replica = static_cast<int>(replica);
   layout.schedule = schedule_name(parallel.pp_schedule);
   layout.virtual_stages = static_cast<int>(parallel.virtual_stages);
   layout.bucket_bytes = parallel.bucket_size;
@@ -109,15 +111,17 @@ Result<std::shared_ptr<const graph::Program>> compile_program(const ResolvedRun&
 }  // namespace
 
 Result<RunPrograms> compile_programs(const ResolvedRun& run) {
-  std::map<std::pair<int, int64_t>, std::shared_ptr<const graph::Program>> train;  // by stage and m
-  std::map<int, std::shared_ptr<const graph::Program>> evaluate;                   // by stage
+  // By stage and m; where sums go by a tree, by stage and replica: each has other branches.
+  std::map<std::pair<int, int64_t>, std::shared_ptr<const graph::Program>> train;
+  std::map<int, std::shared_ptr<const graph::Program>> evaluate;  // by stage
   std::vector<int> first_layers;  // as the first program cuts them: all share one state
   RunPrograms programs;
   for (int i = 0; i < run.ranks_here(); ++i) {
     const int rank = run.rank_here(i);
     const Part part{run.mesh.coordinate(rank, graph::Axis::kPp), run.mesh.index(rank, graph::kDpMask),
                     first_layers};
-    auto& own_train = train[{part.stage, run.batch.micro_batches(part.replica)}];
+    auto& own_train = train[{
+        part.stage, run.spec.run.determinism_groups ? part.replica : run.batch.micro_batches(part.replica)}];
     auto& own_evaluate = evaluate[part.stage];
     if (!own_train) {
       INGOT_TRY(own_train, compile_program(run, Purpose::kTrain, part));

@@ -68,6 +68,22 @@ TEST_P(SessionOf, TwoReplicasEqualOne) {
   }
 }
 
+TEST_P(SessionOf, SameBitsForEveryDpWhereTheLayoutIsDeterministic) {
+  SmallRun small = this->small();
+  small.determinism_groups = 4;
+  auto one = make_session(small);
+  const std::vector<double> losses = losses_of(train_from_start(*one, data_, 5));
+  for (const int dp : {2, 4}) {
+    SCOPED_TRACE(dp);
+    small.dp = dp;
+    small.threads = dp + 1;
+    small.zero_stage = dp == 4 ? 1 : 0;
+    auto many = make_session(small);
+    EXPECT_EQ(losses_of(train_from_start(*many, data_, 5)), losses);
+    EXPECT_EQ(all_weights(*many), all_weights(*one));
+  }
+}
+
 TEST_P(SessionOf, OneMicroBatchEqualsFour) {
   SmallRun small = this->small();
   auto four = make_session(small);

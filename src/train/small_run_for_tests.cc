@@ -32,6 +32,7 @@ ResolvedRun resolved(const SmallRun& small) {
   run.spec.optimizer.learning_rate = small.learning_rate;
   run.spec.run.seed = 7;
   run.spec.parallel.zero_stage = small.zero_stage;
+  if (small.determinism_groups > 0) run.spec.run.determinism_groups = small.determinism_groups;
   run.precision = small.precision;
   run.backend = small.backend;
   run.threads = small.threads;

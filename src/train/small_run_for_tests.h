@@ -21,6 +21,7 @@ struct SmallRun {
   std::string backend = "cpu";
   int threads = 1, dp = 1, tp = 1, pp = 1, cp = 1, kv_heads = 2;
   int zero_stage = 0, zero_group = 0;
+  int64_t determinism_groups = 0;
   std::vector<int64_t> shares = {};  // micro-batches of each replica, where they differ
   int64_t global_batch = 8, micro_batch = 2, steps = 30, seq_len = kSmallSeqLen;
   double learning_rate = 5e-3;

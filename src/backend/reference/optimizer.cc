@@ -4,6 +4,7 @@
 
 #include "backend/reference/element.h"
 #include "backend/reference/reference.h"
+#include "graph/sum_tree.h"
 
 namespace ingot::backend::reference {
 
@@ -29,6 +30,15 @@ void adapt_loss_scale(double* scalars, bool overflow) {
   }
 }
 
+// Sums that were kept by leaf of the tree.
+void add_parts(const TensorView& view, double* sums) {
+  auto* parts = view.as<double>();
+  const auto leaves = static_cast<int>(view.elements() / graph::kControlBlock);
+  for (int i = 0; i < graph::kControlBlock; ++i)
+    sums[i] += graph::tree_sum({0, leaves}, [&](int leaf) { return parts[leaf * graph::kControlBlock + i]; });
+  std::fill_n(parts, view.elements(), 0.0);
+}
+
 }  // namespace
 
 // Gradients are sums over tokens, seeded with the loss scale: the true norm is sqrt(sum of squares) / tokens
@@ -37,6 +47,7 @@ void control(const KernelArgs& args, void*) {
   auto* sums = args.outputs[0].as<double>();
   auto* scalars = args.outputs[1].as<double>();
   const auto* step = args.inputs[2].as<const double>();
+  if (args.outputs.size() > 2) add_parts(args.outputs[2], sums);
   const double tokens = sums[graph::kTokenCount], per_token = tokens > 0 ? 1 / tokens : 0;
   scalars[graph::kLastLoss] = sums[graph::kLossSum] * per_token;
   scalars[graph::kLastTokens] = tokens;

@@ -89,6 +89,12 @@ OpCost ring_shift_cost(const Graph& graph, const Node& node) {
   return {.bytes = bytes_of(graph, node), .sent_bytes = static_cast<double>(sent)};
 }
 
+// Of equal parts each member keeps its own.
+OpCost all_to_all_cost(const Graph& graph, const Node& node) {
+  const auto bytes = static_cast<double>(graph.value(node.inputs[0]).bytes());
+  return {.bytes = bytes_of(graph, node), .sent_bytes = ring_share(node) * bytes};
+}
+
 OpCost send_cost(const Graph& graph, const Node& node) {
   const auto bytes = static_cast<double>(graph.value(node.inputs[0]).bytes());
   return {.bytes = bytes, .sent_bytes = bytes};

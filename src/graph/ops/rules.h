@@ -89,6 +89,7 @@ INGOT_DERIVATIVE(receive_derivative);
 INGOT_COST(all_reduce_cost);
 INGOT_COST(all_gather_cost);
 INGOT_COST(reduce_scatter_cost);
+INGOT_COST(all_to_all_cost);
 INGOT_SHAPE(ring_shift_shape);
 INGOT_COST(ring_shift_cost);
 INGOT_COST(send_cost);

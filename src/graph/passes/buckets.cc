@@ -10,6 +10,7 @@
 #include "graph/ops.h"
 #include "graph/ownership.h"
 #include "graph/passes/draft.h"
+#include "graph/sum_tree.h"
 
 namespace ingot::graph {
 namespace {
@@ -66,8 +67,11 @@ class Bucketing {
     }
     for (Bucket& bucket : draft_.buckets) {
       const int parts = mesh_.group_size(bucket.shard_axes);
-      bucket.shard_elements = tensor::align_up((bucket.elements + parts - 1) / parts, kParameterElements);
-      bucket.elements = bucket.shard_elements * parts;
+      // Leaves of the tree are pieces of every bucket, the same for all numbers of ranks.
+      const int64_t leaves = std::max(draft_.options.layout.determinism_groups, parts);
+      bucket.elements =
+          leaves * tensor::align_up((bucket.elements + leaves - 1) / leaves, kParameterElements);
+      bucket.shard_elements = bucket.elements / parts;
     }
   }
 
@@ -82,11 +86,15 @@ class Bucketing {
     bucket.learning_rate_factor = parameter.learning_rate_factor;
     bucket.reduce_axes = static_cast<AxisMask>(kDataMask & used_);
     if (draft_.options.layout.zero_stage > 0)
-      bucket.shard_axes = static_cast<AxisMask>(bucket.reduce_axes & kZeroMask);
+      bucket.shard_axes =
+          draft_.sums_by_tree() ? draft_.data_axes() : static_cast<AxisMask>(bucket.reduce_axes & kZeroMask);
     const AxisMask holders = shared(parameter) ? kTiedMask : AxisMask{0};
     bucket.replica_axes =
         static_cast<AxisMask>((bucket.reduce_axes & ~unsigned{bucket.shard_axes}) | tp_replicas | holders);
-    bucket.norm_weight = 1.0 / mesh_.group_size(bucket.replica_axes);
+    // By the tree each data parallel rank sums the squares of its part alone.
+    const unsigned counted =
+        draft_.sums_by_tree() ? bucket.replica_axes & ~unsigned{kDpMask} : unsigned{bucket.replica_axes};
+    bucket.norm_weight = 1.0 / mesh_.group_size(static_cast<AxisMask>(counted));
     return bucket;
   }
 
@@ -109,12 +117,21 @@ class Bucketing {
 
   void make_buffers() {
     const uint8_t updater = draft_.options.update_on_second_target ? 1 : 0;
+    const Layout& layout = draft_.options.layout;
+    int waiting = 0;
+    if (draft_.sums_by_tree()) {
+      const int first = layout.replica * draft_.own_groups();
+      waiting = waiting_branches(layout.determinism_groups, {first, first + draft_.own_groups()});
+    }
     draft_.bucket_buffers.resize(draft_.buckets.size());
     for (const Bucket& bucket : draft_.buckets) {
       BucketBuffers& buffers = draft_.bucket_buffers[static_cast<size_t>(bucket.id)];
       buffers.parameter = add_of(bucket, "param", Space::kState);
       if (draft_.options.purpose != Purpose::kTrain) continue;
       buffers.gradient = add_of(bucket, "grad", Space::kStep);
+      for (int i = 0; i < waiting; ++i)
+        buffers.branches.push_back(add(fmt::format("grad.{}.branch.{}", bucket.id, i), Space::kStep, master_,
+                                       bucket.elements, bucket.id));
       buffers.first_moment = add_of(bucket, "exp_avg", Space::kState, updater);
       buffers.second_moment = add_of(bucket, "exp_avg_sq", Space::kState, updater);
     }
@@ -122,6 +139,9 @@ class Bucketing {
     draft_.scalars = add("control.scalars", Space::kState, DType::kF64, kControlBlock, -1);
     draft_.sums = add("control.sums", Space::kStep, DType::kF64, kControlBlock, -1);
     draft_.step = add("control.step", Space::kInput, DType::kF64, kControlBlock, -1);
+    if (draft_.sums_by_tree() && draft_.options.purpose == Purpose::kTrain)
+      draft_.parts = add("control.parts", Space::kStep, DType::kF64,
+                         int64_t{layout.determinism_groups} * kControlBlock, -1);
   }
 
   // Where ZeRO cuts the buffer, `gather` or `reduce` make a whole one in scratch.

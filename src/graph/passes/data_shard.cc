@@ -12,9 +12,42 @@
 namespace ingot::graph {
 namespace {
 
-Result<void> check_layout(const Layout& layout) {
+Result<void> check_groups(const Layout& layout, bool trains) {
+  const int groups = layout.determinism_groups, dp = layout.mesh.group_size(kDpMask);
+  if (groups == 0) return {};
+  if (layout.zero_stage > 1) {
+    return invalid(
+        fmt::format("run.determinism \"layout\" adds up gradients by groups of micro-batches, and with "
+                    "parallel.zero_stage "
+                    "{} a rank keeps too little of them for that; use zero_stage 0 or 1",
+                    layout.zero_stage));
+  }
+  if (groups % dp != 0) {
+    return invalid(fmt::format(
+        "run.determinism_groups is {}, which parallel.dp {} does not divide; use a multiple of {}", groups,
+        dp, dp));
+  }
+  if (layout.zero_stage > 0 && layout.mesh.size(Axis::kReplica) > 1)
+    return invalid(
+        "run.determinism \"layout\" shares out state over all of dp; leave out parallel.zero_group");
+  // A tied tensor would be written by two chunks of one stage.
+  if (layout.virtual_stages > 1 && layout.mesh.size(Axis::kPp) == 1)
+    return invalid("run.determinism \"layout\" takes parallel.virtual_stages above 1 with parallel.pp only");
+  if (trains && layout.micro_batches * dp % groups != 0) {
+    return invalid(fmt::format(
+        "a step of {} micro-batches does not make {} equal groups, as run.determinism_groups says; use a "
+        "multiple of {} micro-batches, or fewer groups",
+        layout.micro_batches * dp, groups, groups));
+  }
+  return {};
+}
+
+Result<void> check_layout(const Layout& layout, bool trains) {
+  INGOT_TRY_VOID(check_groups(layout, trains));
   const std::vector<int>& numbers = layout.replica_micro_batches;
   const bool unequal = std::ranges::any_of(numbers, [&](int m) { return m != numbers.front(); });
+  if (unequal && layout.determinism_groups > 0)
+    return invalid("run.determinism \"layout\" needs as many micro-batches on every replica");
   if (layout.zero_stage < 2 || !unequal) return {};
   return invalid(fmt::format(
       "replicas take from {} to {} micro-batches, and with parallel.zero_stage {} each micro-batch makes "
@@ -63,7 +96,7 @@ void hoist(Draft& draft, Graph& graph, Graph& finish) {
 }  // namespace
 
 Result<void> shard_data(Draft& draft) {
-  INGOT_TRY_VOID(check_layout(draft.options.layout));
+  INGOT_TRY_VOID(check_layout(draft.options.layout, draft.options.purpose == Purpose::kTrain));
   make_buckets(draft);
   Graph finish;
   finish.parameters = draft.chunks.front().parameters;

@@ -42,6 +42,20 @@ Value Draft::shard(const Bucket& bucket, int buffer) const {
   return value;
 }
 
+AxisMask Draft::data_axes() const {
+  return static_cast<AxisMask>(axes_in_use(options.layout.mesh) & kDpMask);
+}
+
+Value Draft::data_part(const Bucket& bucket, int buffer) const {
+  Value value = persistent(buffer);
+  const int members = options.layout.mesh.group_size(data_axes());
+  if (members == 1) return value;
+  value.name += ".shard";
+  value.logical = value.stored = Shape{bucket.elements / members};
+  value.shard_group = data_axes();
+  return value;
+}
+
 Node Draft::collective(Op op, AxisMask group, Phase phase, int layer) const {
   Node node;
   node.op = op;
@@ -63,6 +77,13 @@ AxisMask axes_in_use(const Mesh& mesh) {
   for (int axis = 0; axis < kAxisCount; ++axis)
     if (mesh.size(static_cast<Axis>(axis)) > 1) mask |= mask_of(static_cast<Axis>(axis));
   return static_cast<AxisMask>(mask);
+}
+
+int64_t reach_of(const Mesh& mesh, const Graph& graph, ValueId value) {
+  int64_t bytes = graph.value(value).bytes();
+  for (ValueId id = value; id != kNoValue; id = graph.value(id).base)
+    bytes += graph.value(id).bytes() * (mesh.group_size(graph.value(id).shard_group) - 1);
+  return bytes;
 }
 
 Root root_of(const Graph& graph, ValueId value) {

@@ -15,6 +15,14 @@ namespace ingot::graph {
 // Indexes into Draft::buffers of a bucket's four.
 struct BucketBuffers {
   int parameter = -1, gradient = -1, first_moment = -1, second_moment = -1;
+  // determinism = "layout": sums of finished branches of the tree, which wait to be added to.
+  std::vector<int> branches;
+};
+
+// A stretch of a bucket, elements [begin, end), whose gradients are summed over the same axes.
+struct GradientRun {
+  int64_t begin = 0, end = 0;
+  AxisMask axes = 0;
 };
 
 // Where a parameter lies: bucket, and elements from its start.
@@ -33,6 +41,7 @@ struct Draft {
   std::vector<BucketBuffers> bucket_buffers;
   std::vector<BucketPlace> places;         // by parameter
   int sums = -1, scalars = -1, step = -1;  // indexes of the control blocks' buffers
+  int parts = -1;                          // sums by leaf of the tree, with determinism = "layout"
   std::vector<Segment> segments;
   std::vector<Invocation> timeline;
   std::vector<Transfer> transfers;
@@ -53,6 +62,14 @@ struct Draft {
   // A value that is what this rank owns of one of the bucket's buffers: its shard, of all that it holds or in
   // the whole; or the whole where ZeRO shares nothing out.
   Value shard(const Bucket& bucket, int buffer) const;
+  // What this rank adds up of one of the bucket's buffers when gradients are summed by the tree: as many
+  // elements on each data parallel rank.
+  Value data_part(const Bucket& bucket, int buffer) const;
+  AxisMask data_axes() const;  // of data parallelism, those of more than one rank
+  bool sums_by_tree() const { return options.layout.determinism_groups > 0; }
+  int own_groups() const {
+    return options.layout.determinism_groups / options.layout.mesh.group_size(kDpMask);
+  }
   // A node on the data stream, without operands.
   Node collective(Op op, AxisMask group, Phase phase, int layer) const;
 };
@@ -69,6 +86,10 @@ struct Root {
   int64_t offset = 0;
 };
 Root root_of(const Graph& graph, ValueId value);
+
+// From the first byte of an operand to the end of what it may be: where a shard begins is not known before
+// the program is bound.
+int64_t reach_of(const Mesh& mesh, const Graph& graph, ValueId value);
 
 // Only these run on a stream of their own, beside the compute stream.
 inline bool is_asynchronous(const Node& node) { return node.stream != Stream::kCompute; }
@@ -102,6 +123,20 @@ void make_buckets(Draft& draft);
 void gather_parameters(Draft& draft);
 // Sums of gradients: in the chunks, and in `finish` those that several chunks write.
 void reduce_gradients(Draft& draft, Graph& finish);
+// Sums of a bucket over axes besides data parallelism: of stretches, and of all of it afterwards.
+struct OtherSums {
+  std::span<const GradientRun> runs;
+  AxisMask after = 0;
+};
+// determinism = "layout": appends to `graph` what adds the sums of a bucket's groups up the tree as they are
+// finished, and what gives each rank the branches of its part; to `later` what adds these up, which may come
+// when other work was issued.
+void sum_by_tree(Draft& draft, Graph& graph, const Bucket& bucket, Phase phase, const OtherSums& others,
+                 std::vector<Node>& later);
+// The same for loss and tokens: kept by group.
+void keep_loss_by_group(Draft& draft, Graph& graph);
+// The value of a leaf among those of this rank, in `graph`.
+ValueId own_leaf(Draft& draft, Graph& graph, int leaf);
 // The nodes of finish.
 void add_optimizer(Draft& draft);
 // Replaces patterns by what the targets offer, weights by packed copies; drops derived buffers that nobody

@@ -292,7 +292,9 @@ void drop_unread_copies(Draft& draft) {
   for (BucketBuffers& buffers : draft.bucket_buffers)
     for (int* buffer : {&buffers.parameter, &buffers.gradient, &buffers.first_moment, &buffers.second_moment})
       move(*buffer);
-  for (int* buffer : {&draft.sums, &draft.scalars, &draft.step}) move(*buffer);
+  for (BucketBuffers& buffers : draft.bucket_buffers)
+    for (int& buffer : buffers.branches) move(buffer);
+  for (int* buffer : {&draft.sums, &draft.scalars, &draft.step, &draft.parts}) move(*buffer);
 }
 
 }  // namespace

@@ -16,14 +16,18 @@ class Optimizer {
     step_ = add_by_name(graph_, draft_.persistent(draft_.step, Role::kData));
     if (trains)
       for (const Bucket& bucket : draft_.buckets) add_norm(bucket);
-    const Mesh& mesh = draft_.options.layout.mesh;
-    if (mesh.world() > 1) {
-      Node reduce = node(Op::kAllReduce, -1, {sums_}, {sums_});
-      reduce.attributes.group = kWorldMask;
-      reduce.attributes.group_size = mesh.world();
-      graph_.nodes.push_back(std::move(reduce));
-    }
+    if (draft_.options.layout.mesh.world() > 1) add_over(kWorldMask, sums_);
     Node control = node(Op::kControl, -1, {sums_, scalars_, step_}, {sums_, scalars_});
+    if (draft_.parts >= 0) {
+      // Over data parallel ranks all but one add zeros: exact in any order. The others are as many on every
+      // layout that must give the same bits.
+      const ValueId parts = add_by_name(graph_, draft_.persistent(draft_.parts));
+      const auto used = unsigned{axes_in_use(draft_.options.layout.mesh)};
+      add_over(static_cast<AxisMask>(used & ~unsigned{kDpMask}), parts);
+      add_over(draft_.data_axes(), parts);
+      control.inputs.push_back(parts);
+      control.outputs.push_back(parts);
+    }
     control.attributes.clip = trains ? draft_.options.optimizer.clip : 0;
     control.attributes.update = trains;
     control.attributes.scale = draft_.gradient_seed == 1 ? 0 : draft_.gradient_seed;
@@ -57,14 +61,35 @@ class Optimizer {
     return result;
   }
 
+  void add_over(AxisMask group, ValueId sums, int layer = -1) {
+    if (group == 0) return;
+    Node reduce = node(Op::kAllReduce, layer, {sums}, {sums});
+    reduce.attributes.group = group;
+    reduce.attributes.group_size = draft_.options.layout.mesh.group_size(group);
+    graph_.nodes.push_back(std::move(reduce));
+  }
+
+  // By leaf of the tree: the pieces of the bucket that lie in this rank's part.
+  void add_norm_by_leaf(const Bucket& bucket) {
+    const Value part = draft_.data_part(bucket, buffers(bucket).gradient);
+    const ValueId whole = add_by_name(graph_, part);
+    for (int leaf = 0; leaf < draft_.own_groups(); ++leaf) {
+      Value piece = part;
+      piece.base = whole;
+      piece.shard_group = 0;
+      piece.logical = piece.stored = Shape{part.stored.elements() / draft_.own_groups()};
+      piece.base_offset = leaf * piece.stored.elements();
+      Node squares = node(Op::kSumSquares, bucket.layer, {add_by_name(graph_, std::move(piece))},
+                          {own_leaf(draft_, graph_, leaf)});
+      squares.attributes.weight = bucket.norm_weight;
+      graph_.nodes.push_back(std::move(squares));
+    }
+  }
+
   void add_norm(const Bucket& bucket) {
     gradients_.push_back(own(bucket, buffers(bucket).gradient));
-    if ((bucket.replica_axes & kTiedMask) != 0) {
-      Node reduce = node(Op::kAllReduce, bucket.layer, {gradients_.back()}, {gradients_.back()});
-      reduce.attributes.group = kTiedMask;
-      reduce.attributes.group_size = draft_.options.layout.mesh.group_size(kTiedMask);
-      graph_.nodes.push_back(std::move(reduce));
-    }
+    if ((bucket.replica_axes & kTiedMask) != 0) add_over(kTiedMask, gradients_.back(), bucket.layer);
+    if (draft_.sums_by_tree()) return add_norm_by_leaf(bucket);
     Node squares = node(Op::kSumSquares, bucket.layer, {gradients_.back()}, {sums_});
     squares.attributes.weight = bucket.norm_weight;
     graph_.nodes.push_back(std::move(squares));

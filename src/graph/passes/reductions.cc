@@ -78,15 +78,10 @@ class Reductions {
   }
 
  private:
-  // A stretch of a bucket, from `begin` to `end`, whose sums over `axes` are made before it is cut.
-  struct Run {
-    int64_t begin = 0, end = 0;
-    AxisMask axes = 0;
-  };
   struct Plan {
-    std::vector<Run> runs;
-    AxisMask after = 0;  // axes over which the own part is summed, of a bucket that ZeRO cuts
-    int chunks = 0;      // that write it
+    std::vector<GradientRun> runs;  // summed before the bucket is cut
+    AxisMask after = 0;             // axes over which the own part is summed, of a bucket that ZeRO cuts
+    int chunks = 0;                 // that write it
     Phase first_phase = Phase::kForward, last_phase = Phase::kForward;  // of the writers
     int first_chunk = 0, last_chunk = 0;
   };
@@ -109,14 +104,17 @@ class Reductions {
   Plan plan_of(const Bucket& bucket) const {
     const std::vector<Parameter>& parameters = draft_.chunks.front().parameters;
     Plan plan;
-    unsigned shared = used_;
+    const bool cut = bucket.shard_axes != 0 || draft_.sums_by_tree();
+    unsigned shared = cut ? used_ : 0;
     for (const int index : bucket.parameters) shared &= parameters[static_cast<size_t>(index)].partial;
-    if (bucket.shard_axes != 0)
-      plan.after = static_cast<AxisMask>((bucket.reduce_axes & ~unsigned{bucket.shard_axes}) | shared);
+    if (cut) {
+      const unsigned first = draft_.sums_by_tree() ? kDpMask : bucket.shard_axes;
+      plan.after = static_cast<AxisMask>((bucket.reduce_axes & ~first) | shared);
+    }
+    const unsigned before = cut ? 0 : bucket.reduce_axes;
     for (size_t i = 0; i < bucket.parameters.size(); ++i) {
       const unsigned partial = parameters[static_cast<size_t>(bucket.parameters[i])].partial & used_;
-      const auto axes =
-          static_cast<AxisMask>(bucket.shard_axes != 0 ? partial & ~shared : partial | bucket.reduce_axes);
+      const auto axes = static_cast<AxisMask>((partial & ~shared) | before);
       const int64_t end = i + 1 < bucket.offsets.size() ? bucket.offsets[i + 1] : bucket.elements;
       if (!plan.runs.empty() && plan.runs.back().axes == axes) {
         plan.runs.back().end = end;
@@ -124,7 +122,7 @@ class Reductions {
         plan.runs.push_back({bucket.offsets[i], end, axes});
       }
     }
-    std::erase_if(plan.runs, [](const Run& run) { return run.axes == 0; });
+    std::erase_if(plan.runs, [](const GradientRun& run) { return run.axes == 0; });
     return plan;
   }
 
@@ -178,6 +176,7 @@ class Reductions {
       for (auto* entry : closes[k]) close(graph, entry->first, entry->second, chunk);
     }
     flush(graph, [](const Pending&) { return true; });
+    if (draft_.sums_by_tree()) keep_loss_by_group(draft_, graph);
   }
 
   // An accumulator for this phase alone. Zeroed whole: gaps between parameters are summed too.
@@ -217,6 +216,10 @@ class Reductions {
     if (each_micro_batch(own)) {
       const bool first = its.first_phase == key.first && its.first_chunk == chunk;
       scatter(graph, own, key.first, writers.full, first, last);
+    } else if (last && draft_.sums_by_tree()) {
+      flush_before(graph, own, key.first);
+      pending_.push_back({own.layer, key.first, {}});
+      sum_by_tree(draft_, graph, own, key.first, {its.runs, its.after}, pending_.back().nodes);
     } else if (last) {
       reduce_whole(graph, graph.nodes, own, key.first, When::kLast);
     }
@@ -233,7 +236,7 @@ class Reductions {
   void reduce_whole(Graph& graph, std::vector<Node>& nodes, const Bucket& own, Phase phase, When when) {
     const int buffer = buffer_of(own);
     if (!each_micro_batch(own)) {
-      for (const Run& run : plan(own).runs) {
+      for (const GradientRun& run : plan(own).runs) {
         Value part = draft_.persistent(buffer);
         part.logical = part.stored = Shape{run.end - run.begin};
         part.buffer_offset = run.begin;
@@ -251,71 +254,77 @@ class Reductions {
       nodes.push_back(sum(plan(own).after, own, phase, when, add_by_name(graph, draft_.shard(own, buffer))));
   }
 
-  // What waits to be added to a shard: a reduce-scatter runs beside the next layer's work.
+  // What adds to a shard waits until something of another layer is reduced: a collective runs beside the next
+  // layer's work.
   struct Pending {
-    int bucket = 0;
+    int layer = 0;
     Phase phase = Phase::kForward;
-    ValueId part = kNoValue;
-    bool first = false, last = false;
+    std::vector<Node> nodes;
   };
 
-  // Of the accumulator of one phase, in every micro-batch. In a step of one micro-batch the first sum of a
-  // shard goes straight into it.
-  void scatter(Graph& graph, const Bucket& own, Phase phase, ValueId full, bool first, bool last) {
-    flush(graph, [&](const Pending& other) {
-      return other.phase != phase || bucket(other.bucket).layer != own.layer;
-    });
-    for (const Run& run : plan(own).runs) {
-      Value part = graph.value(full);
-      part.base = full;
-      part.base_offset = run.begin;
-      part.logical = part.stored = Shape{run.end - run.begin};
-      graph.values.push_back(std::move(part));
-      graph.nodes.push_back(
-          sum(run.axes, own, phase, When::kAlways, static_cast<ValueId>(graph.values.size()) - 1));
-    }
-    const bool straight = first && draft_.options.layout.micro_batches == 1;
-    Value part = draft_.shard(own, buffer_of(own));
-    if (!straight) {
-      part.name += ".part";
-      part.role = Role::kActivation;
-      part.buffer = -1;
-    }
-    Node node = draft_.collective(Op::kReduceScatter, own.shard_axes, phase, own.layer);
-    node.attributes.dim = 0;
-    node.inputs = {full};
-    node.outputs = {graph.add_value(std::move(part))};
-    pending_.push_back({own.id, phase, straight ? kNoValue : node.outputs[0], first, last});
-    graph.nodes.push_back(std::move(node));
-    if (straight) flush(graph, [&](const Pending& other) { return other.bucket == own.id; });
+  void flush_before(Graph& graph, const Bucket& own, Phase phase) {
+    flush(graph, [&](const Pending& other) { return other.phase != phase || other.layer != own.layer; });
   }
 
   template <class Due>
   void flush(Graph& graph, const Due& due) {
-    for (const Pending& pending : pending_)
-      if (due(pending)) add_part(graph, pending);
+    for (Pending& pending : pending_)
+      if (due(pending)) std::ranges::move(pending.nodes, std::back_inserter(graph.nodes));
     std::erase_if(pending_, due);
   }
 
-  void add_part(Graph& graph, const Pending& pending) {
-    const Bucket& own = bucket(pending.bucket);
-    if (pending.part != kNoValue) {
-      const ValueId shard = add_by_name(graph, draft_.shard(own, buffer_of(own)));
-      Node node;
-      node.phase = pending.phase;
-      node.layer = own.layer;
-      node.outputs = {shard};
-      if (pending.first) {
-        node.op = Op::kZero;
-        node.when = When::kFirst;
-        graph.nodes.push_back(node);
-        node.when = When::kAlways;
-      }
-      node.op = Op::kAdd;
-      node.inputs = {shard, pending.part};
-      graph.nodes.push_back(std::move(node));
+  // Of the accumulator of one phase, in every micro-batch. In a step of one micro-batch the first sum of a
+  // shard goes straight into it.
+  void scatter(Graph& graph, const Bucket& own, Phase phase, ValueId full, bool first, bool last) {
+    flush_before(graph, own, phase);
+    for (const GradientRun& run : plan(own).runs) {
+      Value part = graph.value(full);
+      part.base = full;
+      part.base_offset = run.begin;
+      part.logical = part.stored = Shape{run.end - run.begin};
+      graph.nodes.push_back(sum(run.axes, own, phase, When::kAlways, add_by_name(graph, std::move(part))));
     }
-    if (pending.last) reduce_whole(graph, graph.nodes, own, pending.phase, When::kLast);
+    const ValueId shard = add_by_name(graph, draft_.shard(own, buffer_of(own)));
+    const bool straight = first && draft_.options.layout.micro_batches == 1;
+    Node node = draft_.collective(Op::kReduceScatter, own.shard_axes, phase, own.layer);
+    node.attributes.dim = 0;
+    node.inputs = {full};
+    node.outputs = {straight ? shard : part_of(graph, shard)};
+    const ValueId part = node.outputs[0];
+    graph.nodes.push_back(std::move(node));
+    std::vector<Node> rest;
+    if (!straight) add_part(rest, own, phase, shard, part, first);
+    if (last) reduce_whole(graph, rest, own, phase, When::kLast);
+    if (straight) {
+      std::ranges::move(rest, std::back_inserter(graph.nodes));
+    } else {
+      pending_.push_back({own.layer, phase, std::move(rest)});
+    }
+  }
+
+  static ValueId part_of(Graph& graph, ValueId shard) {
+    Value part = graph.value(shard);
+    part.name += ".part";
+    part.role = Role::kActivation;
+    part.buffer = -1;
+    return graph.add_value(std::move(part));
+  }
+
+  static void add_part(std::vector<Node>& nodes, const Bucket& own, Phase phase, ValueId shard, ValueId part,
+                       bool first) {
+    Node node;
+    node.phase = phase;
+    node.layer = own.layer;
+    node.outputs = {shard};
+    if (first) {
+      node.op = Op::kZero;
+      node.when = When::kFirst;
+      nodes.push_back(node);
+      node.when = When::kAlways;
+    }
+    node.op = Op::kAdd;
+    node.inputs = {shard, part};
+    nodes.push_back(std::move(node));
   }
 
   Draft& draft_;

@@ -42,6 +42,7 @@ class Scheduling {
       if (found == segment_.end()) continue;
       const int count = ++seen[found->second];
       invoke(found->second, work.micro_batch, count == 1, count == runs[found->second]);
+      mark_group(draft_.timeline.back());
     }
     if (draft_.finish_segment >= 0) invoke(draft_.finish_segment, 0, true, true);
     for (const Crossing& crossing : crossings_) add_transfers(crossing);
@@ -51,6 +52,15 @@ class Scheduling {
   }
 
  private:
+  // Which of the replica's groups of micro-batches begins or ends here.
+  void mark_group(Invocation& invocation) const {
+    if (!draft_.sums_by_tree() || draft_.options.purpose != Purpose::kTrain) return;
+    const int size = draft_.options.layout.micro_batches / draft_.own_groups();
+    const int group = invocation.micro_batch / size, place = invocation.micro_batch % size;
+    invocation.first = place == 0;
+    invocation.group = place + 1 == size ? group : -1;
+  }
+
   void invoke(int segment, int micro_batch, bool first, bool last) {
     Invocation invocation;
     invocation.segment = segment;

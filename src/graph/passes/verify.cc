@@ -86,6 +86,7 @@ class Verification {
     INGOT_TRY_VOID(verify_slot_owners(program_));
     INGOT_TRY_VOID(check_slot_layout());
     INGOT_TRY_VOID(check_gradients());
+    INGOT_TRY_VOID(check_groups());
     return check_asynchronous();
   }
 
@@ -112,10 +113,7 @@ class Verification {
   Bytes bytes_of(const Graph& graph, const Operand& operand) const {
     const int area =
         is_buffer(operand.space) ? kSpaceCount + operand.buffer : static_cast<int>(operand.space);
-    const Value& value = graph.value(operand.value);
-    // Which shard is a rank's own is not known before it is bound: all of them.
-    const int shards = program_.layout.mesh.group_size(value.shard_group);
-    return {area, operand.offset, operand.offset + value.bytes() * shards};
+    return {area, operand.offset, operand.offset + reach_of(program_.layout.mesh, graph, operand.value)};
   }
 
   Bytes workspace_of(const Segment& segment, const Instruction& instruction) const {
@@ -368,24 +366,47 @@ class Verification {
     return {};
   }
 
-  // ---- asynchronous instructions
+  // ---- groups of micro-batches: what one adds to a gradient is taken up the tree before the next adds to it
 
-  static bool runs(const Node& node, const Invocation& invocation) {
-    return node.when == When::kAlways || (node.when == When::kFirst && invocation.first) ||
-           (node.when == When::kLast && invocation.last);
+  Result<void> check_groups() const {
+    const Layout& layout = program_.layout;
+    if (layout.determinism_groups == 0 || program_.purpose != Purpose::kTrain) return {};
+    const int groups = layout.determinism_groups / layout.mesh.group_size(kDpMask);
+    std::map<int, int> open;  // by buffer: the group whose sum it holds
+    for (const Invocation& invocation : program_.timeline) {
+      const Segment& segment = segment_of(invocation);
+      const int group = invocation.micro_batch / (layout.micro_batches / groups);
+      for (const Instruction& instruction : segment.instructions) {
+        const Node& node = node_of(segment, instruction);
+        if (!runs(node, invocation)) continue;
+        if (node.when == When::kGroup)
+          for (const Operand& input : instruction.inputs) open.erase(input.buffer);
+        for (const Operand& output : instruction.outputs) {
+          if (graph_of(segment).value(output.value).role != Role::kGradient) continue;
+          if (open.emplace(output.buffer, group).first->second != group)
+            return wrong(fmt::format("{} of group {} adds to {} before the sum of group {} was taken from it",
+                                     name(segment, instruction), group,
+                                     graph_of(segment).value(output.value).name, open.at(output.buffer)));
+        }
+      }
+    }
+    return {};
   }
+
+  // ---- asynchronous instructions
 
   Result<void> check_asynchronous() const {
     std::vector<Running> running;
-    std::set<std::tuple<int, bool, bool>> proved;
+    std::set<std::tuple<int, bool, bool, int>> proved;
     Invocation begin;
     begin.segment = program_.begin_segment;
     if (begin.segment >= 0) INGOT_TRY_VOID(walk(begin, running));
     for (const Invocation& invocation : program_.timeline) {
       const bool clean = running.empty();
-      if (clean && proved.contains({invocation.segment, invocation.first, invocation.last})) continue;
+      if (clean && proved.contains({invocation.segment, invocation.first, invocation.last, invocation.group}))
+        continue;
       INGOT_TRY_VOID(walk(invocation, running));
-      if (clean) proved.insert({invocation.segment, invocation.first, invocation.last});
+      if (clean) proved.insert({invocation.segment, invocation.first, invocation.last, invocation.group});
     }
     if (!running.empty()) return wrong(fmt::format("#{} still runs when the step ends", running.front().id));
     return {};

@@ -123,6 +123,21 @@ TEST(Verify, RefusesAdditionsToWhatWasNotZeroed) {
   EXPECT_EQ(refused, static_cast<int>(program.code->buckets.size()) + 1);  // the tied table in both phases
 }
 
+TEST(Verify, RefusesAGroupThatAddsToTheOneBefore) {
+  CompileOptions options;
+  options.targets = {&reference_target()};
+  options.layout.micro_batches = 4;
+  options.layout.determinism_groups = 4;
+  Mutant mutant(compile(build_test_model({}), options).value());
+  EXPECT_EQ(mutant.refusal(), "");
+  for (Segment& segment : mutant.code.segments)
+    std::erase_if(segment.instructions, [&](const Instruction& instruction) {
+      const Node& node = mutant.node(segment, instruction);
+      return node.when == When::kGroup && node.group == 1 && segment.phase == Phase::kBackward;
+    });
+  EXPECT_TRUE(contains(mutant.refusal(), "of group 2 adds to")) << mutant.refusal();
+}
+
 TEST(Verify, RefusesAnAddressOutsideItsArea) {
   Mutant mutant(make_program());
   for (Instruction& instruction : mutant.segment(Phase::kBackward).instructions)

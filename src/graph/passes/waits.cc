@@ -27,14 +27,13 @@ struct Touches {
   std::vector<Touch> reads, writes;
 };
 
-// Which shard is a rank's own is not known before it is bound: all of them.
 Touch touch_of(const Mesh& mesh, const Graph& graph, ValueId id) {
   const Root root = root_of(graph, id);
   const Value& base = graph.value(root.value);
   Touch touch{base.buffer, root.value, 0, 0};
   if (base.buffer >= 0) {
     touch.begin = base.buffer_offset * tensor::size_of(base.dtype) + root.offset;
-    touch.end = touch.begin + graph.value(id).bytes() * mesh.group_size(graph.value(id).shard_group);
+    touch.end = touch.begin + reach_of(mesh, graph, id);
   }
   return touch;
 }

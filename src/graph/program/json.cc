@@ -101,6 +101,7 @@ std::string to_json(const Program& program) {
                                 {"micro_batch", invocation.micro_batch},
                                 {"first", invocation.first},
                                 {"last", invocation.last},
+                                {"group", invocation.group},
                                 {"slots", invocation.slot}});
   json["transfers"] = Json::array();
   for (const Transfer& transfer : program.transfers) {

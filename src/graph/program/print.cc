@@ -1,6 +1,7 @@
 // The text form. Its grammar is docs/formats/program.md: change both together.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -120,6 +121,7 @@ class Printer {
     if (!attributes.empty()) words += fmt::format(" {{{}}}", attributes);
     if (node.when == When::kFirst) words += "; first";
     if (node.when == When::kLast) words += "; last";
+    if (node.when == When::kGroup) words += fmt::format("; group {}", node.group);
     if (node.zero_first) words += "; zero first";
     if (node.stream != Stream::kCompute) words += fmt::format("; stream {}", row(kStreamNames, node.stream));
     if (node.target != 0) words += fmt::format("; on {}", program_.targets[node.target]->name);
@@ -166,6 +168,9 @@ class Printer {
       text += fmt::format("group={}:{}", group_of(program_.layout.mesh, a.group), a.group_size);
     add("dim", int{a.dim}, int{plain.dim});
     flag("gradient_partial", a.gradient_partial);
+    if (!a.sent_rows.empty())
+      text +=
+          fmt::format(", sent={}, received={}", fmt::join(a.sent_rows, "/"), fmt::join(a.received_rows, "/"));
     add("peer", a.peer, plain.peer);
     add("tag", a.tag, plain.tag);
     if (a.activation != plain.activation)
@@ -205,7 +210,9 @@ class Printer {
         continue;
       }
       line("  {}[{}] mb {}{}{}", name_of(segment.phase), segment.chunk, invocation.micro_batch,
-           invocation.first ? " first" : "", invocation.last ? " last" : "");
+           invocation.first ? " first" : "",
+           (invocation.group >= 0 ? fmt::format(" group {}", invocation.group) : "") +
+               (invocation.last ? " last" : ""));
     }
     if (program_.transfers.empty()) return;
     line("\ntransfers");

@@ -9,11 +9,6 @@
 namespace ingot::graph {
 namespace {
 
-bool runs(const Node& node, const Invocation& invocation) {
-  return node.when == When::kAlways || (node.when == When::kFirst && invocation.first) ||
-         (node.when == When::kLast && invocation.last);
-}
-
 std::string subject(const StageCode& code, const Graph& graph, const Node& node) {
   if (node.outputs.empty()) return node.inputs.empty() ? "" : graph.value(node.inputs[0]).name;
   const Value& value = graph.value(node.outputs[0]);
@@ -29,6 +24,20 @@ std::string subject(const StageCode& code, const Graph& graph, const Node& node)
 }
 
 }  // namespace
+
+bool runs(const Node& node, const Invocation& invocation) {
+  switch (node.when) {
+    case When::kAlways:
+      return true;
+    case When::kFirst:
+      return invocation.first;
+    case When::kLast:
+      return invocation.last;
+    case When::kGroup:
+      return node.group == invocation.group;
+  }
+  return true;
+}
 
 std::string describe(const Program& program, const Invocation& invocation, const Instruction& instruction) {
   const StageCode& code = *program.code;
