@@ -220,6 +220,19 @@ TEST(Config, NotYetNamesTheKeyAndTheWayOut) {
   EXPECT_EQ(sentences[2], "train.max_cost = 5 is not in this version yet; use train.max_time");
 }
 
+TEST(Config, ASequenceDividesIntoTwoPartsForEachRankOfCp) {
+  const auto mistake = [](const std::vector<std::string>& overrides) {
+    const auto spec = parse_spec("", "run.toml", overrides);
+    return spec ? std::string() : spec.error().message;
+  };
+  EXPECT_EQ(mistake({"parallel.cp=4", "data.seq_len=1024"}), "");
+  EXPECT_EQ(mistake({"parallel.cp=1", "data.seq_len=1001"}), "");
+  const std::string said = mistake({"parallel.cp=3", "data.seq_len=1024"});
+  EXPECT_NE(said.find("data.seq_len = 1024"), std::string::npos) << said;
+  EXPECT_NE(said.find("6 parts"), std::string::npos) << said;
+  EXPECT_NE(said.find("1020, 1026"), std::string::npos) << said;
+}
+
 TEST(Config, LayoutAgainstTheWorld) {
   const auto load = [](const std::vector<std::string>& overrides) {
     return *parse_spec("[train]\nglobal_batch_size = 24\nmicro_batch_size = 3\n", "run.toml", overrides);

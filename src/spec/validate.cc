@@ -100,6 +100,17 @@ void check_shape(Checker* c) {
             fmt::format("is more than {}", c->said(m.num_layers)));
 }
 
+// A rank of cp takes one part from the head of a sequence and one from its tail.
+void check_context(Checker* c) {
+  const int64_t seq_len = c->spec().data.seq_len, cp = c->spec().parallel.cp, parts = 2 * cp;
+  if (cp == 1) return;
+  const int64_t below = seq_len / parts * parts;
+  c->expect(below == seq_len, c->spec().data.seq_len,
+            fmt::format("does not divide into {} parts, two for each rank of {}; nearest that do: {}{}",
+                        parts, c->said(c->spec().parallel.cp), below > 0 ? fmt::format("{}, ", below) : "",
+                        below + parts));
+}
+
 void check_batch(Checker* c) {
   const TrainSpec& t = c->spec().train;
   const int64_t seq_len = c->spec().data.seq_len;
@@ -197,6 +208,7 @@ std::vector<Mistake> validate(const RunSpec& spec) {
   Checker c(spec);
   check_family(&c);
   check_shape(&c);
+  check_context(&c);
   check_batch(&c);
   check_batch_split(&c, spec.parallel.dp.value_or(1));
   check_schedule(&c);
