@@ -130,8 +130,9 @@ class Transport {
 };
 
 // Ranks as threads of this process; one Transport per rank, all made together. The transport of one rank is a
-// world of 1.
-std::vector<std::unique_ptr<Transport>> make_local_world(int ranks);
+// world of 1. Messages go from memory to memory as late as may be, when one side waits; or early, as soon as
+// both have posted: proofs run both.
+std::vector<std::unique_ptr<Transport>> make_local_world(int ranks, bool early_messages = false);
 
 struct JoinOptions {
   std::chrono::milliseconds limit{120000};  // for all ranks to meet

@@ -18,6 +18,12 @@ struct Pipeline {
   int zero_stage = 0;
 };
 
+// Of what runs beside compute.
+struct Mode {
+  const char* name;
+  bool lazy = false, beside = false;
+};
+
 class Pipelines : public ::testing::TestWithParam<NamedModel> {
  protected:
   // One rank with as many micro-batches as all replicas, once for each number of them.
@@ -41,7 +47,7 @@ class Pipelines : public ::testing::TestWithParam<NamedModel> {
     ASSERT_EQ(expected.error, "");
     ASSERT_EQ(expected.losses.size(), 5U);
     EXPECT_LT(expected.losses.back(), expected.losses.front() + 0.5);
-    for (const bool lazy : {false, true}) {
+    for (const Mode& mode : {Mode{"early"}, Mode{"late", true}, Mode{"beside", false, true}}) {
       Training many = training(pipeline.micro_batches);
       many.pp = pipeline.pp;
       many.virtual_stages = pipeline.virtual_stages;
@@ -50,11 +56,12 @@ class Pipelines : public ::testing::TestWithParam<NamedModel> {
       many.tp = pipeline.tp;
       many.recompute = pipeline.recompute;
       many.zero_stage = pipeline.zero_stage;
-      many.lazy = lazy;
+      many.lazy = mode.lazy;
+      many.beside = mode.beside;
       const Outcome outcome = train(many);
       ASSERT_EQ(outcome.error, "");
       const Worst worst = greatest_error(outcome, expected);
-      EXPECT_LE(worst.difference, 1e-12) << worst.where << (lazy ? " lazy" : " eager");
+      EXPECT_LE(worst.difference, 1e-12) << worst.where << " " << mode.name;
     }
   }
 };
@@ -95,6 +102,45 @@ TEST_P(Pipelines, WithZero) {
   equals_one_rank({.pp = 2, .micro_batches = 2, .dp = 2, .recompute = Recompute::kFull, .zero_stage = 3});
 }
 
+// One operation between embedding and head, each a stage of its own.
+using Operations = Pipelines;
+TEST_P(Operations, EachInAStageOfItsOwn) {
+  equals_one_rank({.pp = 3});
+  equals_one_rank({.schedule = "zb-h1", .pp = 3});
+}
+TEST_P(Operations, BesideTensorParallelism) { equals_one_rank({.pp = 2, .micro_batches = 2, .tp = 2}); }
+
+// A value of the embedding that every layer and the head read too: it is passed on from stage to stage, and
+// its gradients come back as one sum.
+graph::Graph skipping(graph::BuildOptions options) {
+  options.layers = 2;
+  graph::Graph graph;
+  graph::Builder builder(graph, options);
+  const auto matrix = [&](const std::string& name, int64_t out, graph::AxisName rows) {
+    return builder.parameter(
+        {.name = name, .shape = {out, 16}, .axes = {rows, graph::AxisName::kEmbed}, .decay = true});
+  };
+  builder.layer(-1);
+  const auto early = builder.embed(builder.tokens(), matrix("wte.weight", 30, graph::AxisName::kVocab));
+  auto x = early;
+  for (int layer = 0; layer < 2; ++layer) {
+    builder.layer(layer);
+    const auto y =
+        builder.linear(x, matrix("h." + std::to_string(layer) + ".weight", 16, graph::AxisName::kNone));
+    x = builder.add(builder.activation(y, graph::ActivationKind::kSilu), early);
+  }
+  builder.layer(2);
+  builder.head(builder.add(x, early), matrix("head.weight", 30, graph::AxisName::kVocab));
+  return graph;
+}
+using Skipping = Pipelines;
+TEST_P(Skipping, IsPassedOn) {
+  equals_one_rank({.pp = 2});
+  equals_one_rank({.pp = 4});
+  equals_one_rank({.schedule = "interleaved", .virtual_stages = 2});
+  equals_one_rank({.schedule = "zb-h1", .pp = 4, .micro_batches = 6});
+}
+
 // Four layers: enough for six chunks with the embedding and the head.
 NamedModel four_layers(std::string name, graph::TinyModel tiny) {
   tiny.layers = 4;
@@ -108,6 +154,9 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(four_layers("gpt2_tied", {.kv_heads = 4, .gpt2 = true, .tied = true, .dropout = 0.2}),
                       four_layers("llama_grouped", {.kv_heads = 2})),
     kName);
+
+INSTANTIATE_TEST_SUITE_P(Operation, Operations, ::testing::ValuesIn(operation_models()), kName);
+INSTANTIATE_TEST_SUITE_P(Skip, Skipping, ::testing::Values(NamedModel{"skipping", skipping, 2}), kName);
 
 }  // namespace
 }  // namespace ingot::runtime

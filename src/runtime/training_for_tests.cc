@@ -265,7 +265,7 @@ graph::Program compile_or_fail(const Training& training, int micro_batches, grap
 Outcome train(const Training& training) {
   Outcome outcome;
   std::mutex mutex;
-  auto world = comm::make_local_world(mesh_of(training).world());
+  auto world = comm::make_local_world(mesh_of(training).world(), !training.lazy);
   std::vector<std::thread> threads;
   for (auto& transport : world) {
     threads.emplace_back([&] {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "comm/comm.h"
 #include "comm/local/mailbox.h"
@@ -19,7 +20,7 @@ using local::Mailbox;
 using local::Meeting;
 
 struct Group {
-  explicit Group(const std::vector<int>& ranks) : meeting(ranks), mailbox(ranks) {}
+  Group(const std::vector<int>& ranks, bool early) : meeting(ranks), mailbox(ranks, early) {}
   Meeting meeting;
   Mailbox mailbox;
 };
@@ -27,19 +28,20 @@ struct Group {
 // What the ranks of one world share. Groups live as long as it does: a world makes a few per program.
 class World {
  public:
-  explicit World(int ranks) : ranks_(ranks) {}
+  World(int ranks, bool early_messages) : ranks_(ranks), early_messages_(early_messages) {}
   int ranks() const { return ranks_; }
 
   // The `ordinal`-th group that a member makes of these axes and ranks is the same one for all of them.
   std::shared_ptr<Group> group(int axes, const std::vector<int>& ranks, int ordinal) {
     const std::lock_guard lock(mutex_);
     std::shared_ptr<Group>& group = groups_[{axes, ranks, ordinal}];
-    if (!group) group = std::make_shared<Group>(ranks);
+    if (!group) group = std::make_shared<Group>(ranks, early_messages_);
     return group;
   }
 
  private:
   const int ranks_;
+  const bool early_messages_;
   std::mutex mutex_;
   std::map<std::tuple<int, std::vector<int>, int>, std::shared_ptr<Group>> groups_;
 };
@@ -48,6 +50,12 @@ class LocalCommunicator final : public Communicator {
  public:
   LocalCommunicator(std::shared_ptr<Group> group, int index, Meeting::Warn warn)
       : group_(std::move(group)), index_(index), warn_(std::move(warn)) {}
+  ~LocalCommunicator() override {
+    for (const Mailbox::Posted& posted : posted_)
+      if (posted.lane != nullptr) group_->mailbox.withdraw(posted);
+  }
+  LocalCommunicator(const LocalCommunicator&) = delete;
+  LocalCommunicator& operator=(const LocalCommunicator&) = delete;
 
   int size() const override { return group_->meeting.size(); }
   int index() const override { return index_; }
@@ -135,39 +143,19 @@ class LocalCommunicator final : public Communicator {
     });
   }
 
-  // The mailbox takes a copy: nothing is left to wait for.
   Result<Ticket> post_send(const TensorView& in, int to, int tag, const CallOptions& options) override {
     INGOT_CHECK(to >= 0 && to < size(), "send to member {} of {}", to, size());
-    INGOT_TRY_VOID(group_->mailbox.send(in, index_, to, tag, options, warn_));
-    return Ticket{};
+    return keep(group_->mailbox.post(true, in, index_, to, tag, options, warn_));
   }
 
-  // A note of what is wanted; wait() fetches it.
-  Result<Ticket> post_receive(const TensorView& out, int from, int tag, const CallOptions&) override {
+  Result<Ticket> post_receive(const TensorView& out, int from, int tag, const CallOptions& options) override {
     INGOT_CHECK(from >= 0 && from < size(), "receive from member {} of {}", from, size());
-    auto free = std::ranges::find(posted_, false, &Posted::taken);
-    if (free == posted_.end()) free = posted_.insert(posted_.end(), Posted{});
-    *free = {out, from, tag, next_posted_++, true};
-    return Ticket{static_cast<int32_t>(free - posted_.begin())};
+    return keep(group_->mailbox.post(false, out, from, index_, tag, options, warn_));
   }
 
   Result<void> wait(Ticket ticket, const CallOptions& options) override {
-    if (ticket.index < 0) return {};
-    const uint64_t own = posted_[static_cast<size_t>(ticket.index)].order;
-    // Messages of one sender and tag go to receives in the order in which these were posted.
-    for (;;) {
-      const Posted& wanted = posted_[static_cast<size_t>(ticket.index)];
-      if (wanted.fetched) break;
-      Posted* oldest = nullptr;
-      for (Posted& other : posted_)
-        if (other.taken && !other.fetched && other.from == wanted.from && other.tag == wanted.tag &&
-            other.order <= own && (oldest == nullptr || other.order < oldest->order))
-          oldest = &other;
-      INGOT_TRY_VOID(group_->mailbox.receive(oldest->out, oldest->from, index_, oldest->tag, options, warn_));
-      oldest->fetched = true;
-    }
-    posted_[static_cast<size_t>(ticket.index)] = {};
-    return {};
+    const Mailbox::Posted posted = std::exchange(posted_[static_cast<size_t>(ticket.index)], {});
+    return group_->mailbox.wait(posted, options, warn_);
   }
 
   Result<void> barrier(const CallOptions& options) override {
@@ -200,18 +188,19 @@ class LocalCommunicator final : public Communicator {
     return group_->meeting.run(index_, call, warn_, work);
   }
 
-  struct Posted {
-    TensorView out;
-    int from = 0, tag = 0;
-    uint64_t order = 0;
-    bool taken = false, fetched = false;
-  };
+  Result<Ticket> keep(Result<Mailbox::Posted> posted) {
+    if (!posted) return std::move(posted).take_error();
+    auto free = std::ranges::find(posted_, nullptr, &Mailbox::Posted::lane);
+    if (free == posted_.end()) free = posted_.insert(posted_.end(), Mailbox::Posted{});
+    *free = *posted;
+    return Ticket{static_cast<int32_t>(free - posted_.begin())};
+  }
 
   std::shared_ptr<Group> group_;
   int index_;
   Meeting::Warn warn_;
-  uint64_t sequence_ = 0, next_posted_ = 0;
-  std::vector<Posted> posted_;  // grows to the most that were outstanding at once
+  uint64_t sequence_ = 0;
+  std::vector<Mailbox::Posted> posted_;  // grows to the most that were outstanding at once
 };
 
 class LocalTransport final : public Transport {
@@ -254,9 +243,9 @@ class LocalTransport final : public Transport {
 
 }  // namespace
 
-std::vector<std::unique_ptr<Transport>> make_local_world(int ranks) {
+std::vector<std::unique_ptr<Transport>> make_local_world(int ranks, bool early_messages) {
   INGOT_CHECK(ranks >= 1 && ranks <= 1024, "a local world of {} ranks", ranks);
-  const auto world = std::make_shared<World>(ranks);
+  const auto world = std::make_shared<World>(ranks, early_messages);
   std::vector<std::unique_ptr<Transport>> transports;
   for (int rank = 0; rank < ranks; ++rank)
     transports.push_back(std::make_unique<LocalTransport>(world, rank));

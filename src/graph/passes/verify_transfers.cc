@@ -72,9 +72,10 @@ class SlotVerification {
   // Each send and receive of a chunk's graph, once for each invocation of its phase: receives before it,
   // sends behind it.
   Result<void> check_completeness() const {
-    std::map<std::tuple<int, ValueId, bool, int>, const Transfer*> transfers;
+    std::map<std::tuple<int, ValueId, bool, int, int>, const Transfer*> transfers;
     for (const Transfer& transfer : program_.transfers) {
-      const auto key = std::tuple(transfer.chunk, transfer.value, transfer.send, transfer.micro_batch);
+      const auto key =
+          std::tuple(transfer.chunk, transfer.value, transfer.send, transfer.tag, transfer.micro_batch);
       if (!transfers.emplace(key, &transfer).second)
         return wrong(describe(program_, transfer) + " is made twice");
     }
@@ -87,7 +88,8 @@ class SlotVerification {
         ++needed;
         const bool send = node->op == Op::kSend;
         const ValueId value = send ? node->inputs[0] : node->outputs[0];
-        const auto found = transfers.find({segment.chunk, value, send, invocation.micro_batch});
+        const auto found =
+            transfers.find({segment.chunk, value, send, node->attributes.tag, invocation.micro_batch});
         if (found == transfers.end())
           return wrong(fmt::format("{}[{}] mb {} has no {} of {}", name_of(segment.phase), segment.chunk,
                                    invocation.micro_batch, send ? "send" : "receive",
