@@ -165,7 +165,13 @@ Result<void> Engine::wait(Operation& operation, std::chrono::milliseconds limit)
   if (!operation.finished_) {
     operation.limit_ns_ = std::chrono::nanoseconds(limit).count();
     operation.waited_since_ns_ = monotonic_ns();
-    if (options_.page != nullptr) options_.page->state = RankState::kWaiting;
+    if (ProgressPage* const page = options_.page; page != nullptr) {
+      page->time_ns = operation.waited_since_ns_.load();
+      page->limit_ns = operation.limit_ns_.load();
+      page->instruction = operation.options.instruction;
+      page->say(operation.name, operation.options.what == nullptr ? "" : operation.options.what);
+      page->state = RankState::kWaiting;
+    }
     Lock lock(mutex_);
     ++waiters_;
     drive(lock, [&] { return operation.finished_.load(); });
@@ -173,7 +179,11 @@ Result<void> Engine::wait(Operation& operation, std::chrono::milliseconds limit)
     changed_.notify_all();
     // Only for what is left: waking a thread for nothing would cost more than a small operation takes.
     if (outstanding_ > 0 && waiters_ == 0) idle_.notify_one();
-    if (options_.page != nullptr && waiters_ == 0) options_.page->state = RankState::kComputing;
+    // One that gives up is not computing: what it waited for stays there to be read.
+    if (options_.page != nullptr && waiters_ == 0 && !operation.error_) {
+      options_.page->time_ns = monotonic_ns();
+      options_.page->state = RankState::kComputing;
+    }
   }
   if (operation.error_) return *operation.error_;
   return {};

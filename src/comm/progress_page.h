@@ -3,8 +3,11 @@
 // written with relaxed order by the threads of the rank and read by others at any time: each field is whole,
 // two fields may be of different moments. Reports; never decides.
 
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 namespace ingot::comm {
 
@@ -21,9 +24,15 @@ struct alignas(128) ProgressPage {
   std::atomic<RankState> state{RankState::kStarting};
   std::atomic<int32_t> pid{0};
   std::atomic<uint32_t> generation{0};
+  std::atomic<int64_t> limit_ns{0};  // of the wait that it is in, or was in last: others are told after it
+  std::array<std::atomic<int64_t>, 6> words{};  // and what it waits in: see say()
   // By whoever drives the transport.
   std::atomic<int32_t> peer{-1};         // rank of the world that it waits for, -1: nobody
   std::atomic<int64_t> heartbeat_ns{0};  // monotonic; at most 0.2 s old while the rank lives
+
+  // An operation and what it moves, as many bytes of them as fit; allocates nothing.
+  void say(std::string_view operation, std::string_view what);
+  std::string said() const;  // "all_reduce #88 (gradients of layer 12)", "" where nothing was said
 };
 static_assert(sizeof(ProgressPage) == 128);
 static_assert(std::atomic<int64_t>::is_always_lock_free && std::atomic<RankState>::is_always_lock_free);
