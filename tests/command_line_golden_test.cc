@@ -30,6 +30,9 @@ const std::vector<Case>& cases() {
       {"help", {"--help"}, 0},
       {"no_words", {}, 2},
       {"help_train", {"train", "--help"}, 0},
+      {"help_launch", {"launch", "--help"}, 0},
+      {"launch_wrong_layout", {"launch", "-n", "3", "two-ranks.toml"}, 2},
+      {"launch_wrong_hosts", {"launch", "--hosts", "a:x", "two-ranks.toml"}, 2},
       {"help_data", {"data", "--help"}, 0},
       {"help_data_build", {"data", "build", "--help"}, 0},
       {"help_data_info", {"data", "info", "--help"}, 0},
@@ -106,6 +109,8 @@ void fill(const TestFolder& folder) {
   std::ofstream(folder / "cut/config.toml")
       << "# The whole configuration of this run; docs/howto/train.md\n[run]\ndir = \"cut\"\n";
   std::ofstream(folder / "not.toml") << "[train]\ntrain_steps = ten\n";
+  std::ofstream(folder / "two-ranks.toml")
+      << "[data]\ntrain = \"book.txt\"\n[train]\ntrain_steps = 3\n[parallel]\ntp = 2\n";
   std::ofstream(folder / "mistakes.toml")
       << "[model]\nfamily = \"gpt2\"\nn_layer = 4\nn_embd = 384\nn_head = 5\n\n"
          "[train]\nmicro_batchsize = 4\ntrain_steps = \"soon\"\n"
@@ -184,7 +189,7 @@ TEST(CommandLineGoldenFiles, HelpFitsAScreenAndNamesEveryVerbWithAHelpOfItsOwn) 
       return one.words == words;
     })) << line;
   }
-  EXPECT_EQ(verbs, 10);
+  EXPECT_EQ(verbs, 11);
 }
 
 }  // namespace

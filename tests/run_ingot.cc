@@ -32,13 +32,13 @@ std::string content_of(const std::string& path) {
   ::dup2(in_fd, 0);
   ::dup2(out_fd, 1);
   ::dup2(err_fd, 2);
+  std::vector<std::string> all = options.before;
+  all.emplace_back(INGOT_BINARY);
+  all.insert(all.end(), arguments.begin(), arguments.end());
   std::vector<char*> words;
-  std::string binary = INGOT_BINARY;
-  words.push_back(binary.data());
-  std::vector<std::string> copy = arguments;
-  for (std::string& word : copy) words.push_back(word.data());
+  for (std::string& word : all) words.push_back(word.data());
   words.push_back(nullptr);
-  ::execv(binary.c_str(), words.data());
+  ::execvp(words[0], words.data());
   ::_exit(127);
 }
 
@@ -50,7 +50,8 @@ Finished run_ingot(const std::vector<std::string>& arguments, const RunOptions& 
   const auto begin = std::chrono::steady_clock::now();
   const pid_t child = ::fork();
   if (child == 0) become_ingot(arguments, options, out, err);
-  std::thread killer;
+  std::thread killer, beside;
+  if (options.beside) beside = std::thread([&] { options.beside(child); });
   if (options.kill_after_ms >= 0) {
     killer = std::thread([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(options.kill_after_ms));
@@ -62,6 +63,7 @@ Finished run_ingot(const std::vector<std::string>& arguments, const RunOptions& 
   siginfo_t info{};
   ::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT);
   if (killer.joinable()) killer.join();
+  if (beside.joinable()) beside.join();
   ::waitpid(child, &status, 0);
   Finished finished;
   finished.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

@@ -1,6 +1,7 @@
 #pragma once
 // Runs the ingot binary as a user does: arguments in, exit status and both outputs out.
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct RunOptions {
   int kill_after_ms = -1;                     // SIGKILL then, -1: never
   int signal = 9;                             // or this one
   std::string output = {};                    // a file that takes standard output; empty: Finished::out
+  std::vector<std::string> before = {};       // words before the binary, as mpirun's
+  std::function<void(int pid)> beside = {};   // runs meanwhile in a thread of its own, and is waited for
 };
 
 Finished run_ingot(const std::vector<std::string>& arguments, const RunOptions& options = {});

@@ -11,9 +11,10 @@ std::span<const Verb> all_verbs() {
     std::string_view name;
     Verb verb;
   };
-  static const std::array<Verb, 10> kVerbs = [] {
-    const std::array<Row, 10> rows = {{
+  static const std::array<Verb, 11> kVerbs = [] {
+    const std::array<Row, 11> rows = {{
         {"train", train_verb()},
+        {"launch", launch_verb()},
         {"data build", data_build_verb()},
         {"data info", data_info_verb()},
         {"data cat", data_cat_verb()},
@@ -24,7 +25,7 @@ std::span<const Verb> all_verbs() {
         {"export", export_verb()},
         {"verify", verify_verb()},
     }};
-    std::array<Verb, 10> verbs;
+    std::array<Verb, 11> verbs;
     for (size_t i = 0; i < rows.size(); ++i) {
       INGOT_CHECK(rows[i].name == rows[i].verb.name, "verb {} is called {}", rows[i].name, rows[i].verb.name);
       verbs[i] = rows[i].verb;

@@ -12,6 +12,7 @@ std::span<const Verb> all_verbs();
 
 // One per verb; defined in <verb>_command.cc.
 Verb train_verb();
+Verb launch_verb();
 Verb eval_verb();
 Verb generate_verb();
 Verb verify_verb();

@@ -19,6 +19,8 @@ class Console {
 
   bool terminal() const { return terminal_; }
   bool quiet() const { return quiet_; }
+  void be_quiet() { quiet_ = true; }                // warnings and errors only, from now on
+  void be_plain() { terminal_ = colour_ = false; }  // as if not on a terminal
 
   // "machine         2 cores, ...": a name in a column of 16, then text; further lines and what does not fit
   // are indented below it.

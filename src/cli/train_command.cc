@@ -1,6 +1,8 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
@@ -8,6 +10,7 @@
 #include "base/file.h"
 #include "base/file_lock.h"
 #include "base/units.h"
+#include "cli/agent_report.h"
 #include "cli/begun_run.h"
 #include "cli/commands.h"
 #include "cli/machine.h"
@@ -20,7 +23,9 @@
 #include "cli/train_configuration.h"
 #include "cli/train_console.h"
 #include "cli/training_data.h"
+#include "cli/world.h"
 #include "cost/flops.h"
+#include "launch/rank_side.h"
 #include "train/hugging_face.h"
 
 namespace ingot::cli {
@@ -28,22 +33,11 @@ namespace {
 
 using train::Resolution;
 
-constexpr Option kOptions[] = {
-    {"Configuration", "--set", "KEY=VALUE", "override a key, as train.train_steps=100; may be repeated", "",
-     true},
-    {"Configuration", "--max-time", "TIME", "stop after this time, as 20min or 2h",
-     "20min without steps or tokens"},
-    {"Configuration", "--run-dir", "DIR", "folder of the run", "runs/NAME-N"},
-    {"Output", "--dry-run", "", "print the plan and stop", ""},
-    {"Output", "--dump-config", "", "print the configuration with every key and stop", ""},
-    {"Output", "--json", "", "with --dry-run: the plan as JSON", ""},
-    {"Output", "--quiet", "", "print warnings and errors only", ""},
-};
-
 // What one training command works with, filled step by step.
 struct Job {
   explicit Job(bool quiet) : console(quiet) {}
   Console console;
+  World world;
   spec::LoadedSpec loaded;
   std::string run_dir;
   bool begun = false, resumable = false;  // as TrainConfiguration says
@@ -57,12 +51,49 @@ struct Job {
   train::RunPrograms programs;
 };
 
+// Loads the configuration, the same on all ranks, with the layout that this world gives it; rank 0 chooses
+// the folder and looks into it.
+Result<void> begin(const Arguments& arguments, int ranks, Job& job) {
+  auto configuration = load_train_configuration(arguments);
+  train::Fact own = train::configuration_fact(configuration ? configuration->loaded.spec : spec::RunSpec{});
+  if (!configuration) own.text = configuration.error().message;
+  INGOT_TRY_VOID(job.world.agree({train::program_fact(), own}));
+  const auto chosen = job.world.of_first([&]() -> Result<std::string> {
+    if (!configuration) return configuration.error();
+    if (ranks > 1) {
+      INGOT_TRY([[maybe_unused]] const auto layout, spec::check_layout(configuration->loaded, ranks));
+    }
+    for (const std::string& warning : configuration->warnings) job.console.warn(warning);
+    return fmt::format("{}{}{}", configuration->begun ? 'b' : '-', configuration->resumable ? 'r' : '-',
+                       configuration->loaded.spec.run.dir);
+  });
+  if (!chosen) return chosen.error();
+  job.loaded = std::move(configuration->loaded);
+  job.begun = chosen->at(0) == 'b';
+  job.resumable = chosen->at(1) == 'r';
+  job.run_dir = job.loaded.spec.run.dir = chosen->substr(2);
+  if (ranks > 1) {
+    INGOT_TRY(const spec::Layout layout, spec::check_layout(job.loaded, ranks));
+    job.loaded.spec.parallel.dp = layout.dp;
+  }
+  if (const launch::RankSide* side = job.world.side()) {
+    side->set_run_dir(job.run_dir);
+    side->set_patience(job.loaded.spec.parallel.comm_timeout);
+  }
+  // Weights that were trained with a tokenizer mean nothing with another.
+  const std::string theirs = job.loaded.spec.train.init_from + "/tokenizer.json";
+  if (!job.loaded.spec.train.init_from.empty() && job.loaded.spec.data.tokenizer.empty() &&
+      path_exists(theirs))
+    job.loaded.spec.data.tokenizer = theirs;
+  return {};
+}
+
 // A folder that holds something else is taken, since it was named; but it may be a slip.
 void warn_of_other_files(Job& job) {
   if (is_run_folder(job.run_dir)) return;
   auto names = list_directory(job.run_dir);
   if (!names) return;
-  std::erase_if(*names, [](const std::string& name) { return name.starts_with('.'); });
+  std::erase_if(*names, [](const std::string& name) { return name.starts_with('.') || name == kLogFolder; });
   if (names->empty()) return;
   job.console.warn(fmt::format("{} holds other files ({}{}); the run is written beside them", job.run_dir,
                                names->front(), names->size() > 1 ? ", …" : ""));
@@ -71,11 +102,6 @@ void warn_of_other_files(Job& job) {
 // What is known to be wrong before any work: keys that this version cannot do, data that is not there, a
 // folder that cannot be written, a run of another configuration.
 Result<void> check_job(Job& job) {
-  // Weights that were trained with a tokenizer mean nothing with another.
-  const std::string theirs = job.loaded.spec.train.init_from + "/tokenizer.json";
-  if (!job.loaded.spec.train.init_from.empty() && job.loaded.spec.data.tokenizer.empty() &&
-      path_exists(theirs))
-    job.loaded.spec.data.tokenizer = theirs;
   std::string refused;
   for (const std::string& sentence : spec::not_yet(job.loaded.spec))
     refused += (refused.empty() ? "" : "\n") + sentence;
@@ -177,6 +203,7 @@ Result<void> check_validation(Job& job) {
 
 Result<void> plan(Job& job) {
   INGOT_TRY(job.resolution, train::resolve(job.loaded, job.machine.facts, job.data.facts()));
+  if (!job.world.alone()) job.resolution.run.rank = job.world.rank();
   const train::ResolvedRun& run = job.resolution.run;
   INGOT_TRY_VOID(check_validation(job));
   INGOT_TRY(job.programs, train::compile_programs(run));
@@ -236,29 +263,37 @@ int dry_run(Job& job, bool json) {
   return kDone;
 }
 
+// The checkpoint to go on with, empty where there is none. Damaged ones are passed over, and what killed
+// saves left is removed.
+Result<std::string> newest_checkpoint(Job& job) {
+  if (!job.resumable) return std::string();
+  INGOT_TRY(const std::optional<checkpoint::Latest> newest,
+            checkpoint::latest(train::checkpoint_folder(job.run_dir)));
+  if (!newest) return std::string();
+  for (const std::string& note : newest->notes) job.console.warn(note);
+  return newest->path;
+}
+
+// Lines of metrics behind the step at which the run goes on: these steps are made again.
+Result<void> forget_metrics(const Job& job, int64_t step) {
+  if (!job.world.first()) return {};
+  return train::RunFiles::forget_after(job.run_dir, step);
+}
+
 // Parameters and progress: from a checkpoint, from a folder, or new.
 Result<train::Progress> start_state(Job& job, train::Session& session) {
   const spec::RunSpec& spec = job.resolution.run.spec;
   session.initialise();
-  std::string from;
-  if (job.resumable) {
-    INGOT_TRY(const std::optional<checkpoint::Latest> newest,
-              checkpoint::latest(train::checkpoint_folder(job.run_dir)));
-    if (newest) {
-      for (const std::string& note : newest->notes) job.console.warn(note);
-      from = newest->path;
-    }
-  }
+  INGOT_TRY(std::string from, job.world.of_first([&] { return newest_checkpoint(job); }));
   if (spec.checkpoint.resume != "auto" && spec.checkpoint.resume != "never") from = spec.checkpoint.resume;
   if (!from.empty()) {
     INGOT_TRY(const checkpoint::Checkpoint saved, checkpoint::Checkpoint::open(from));
     INGOT_TRY(const train::Progress progress, train::load_session(session, saved, job.data.identity));
-    INGOT_TRY_VOID(train::RunFiles::forget_after(job.run_dir, progress.step));
+    INGOT_TRY_VOID(forget_metrics(job, progress.step));
     job.console.field("resume", fmt::format("step {} from {}", format_integer(progress.step), from));
     return progress;
   }
-  // Lines of a run that was killed before its first checkpoint: these steps are made again.
-  INGOT_TRY_VOID(train::RunFiles::forget_after(job.run_dir, 0));
+  INGOT_TRY_VOID(forget_metrics(job, 0));
   if (!spec.train.init_from.empty()) {
     INGOT_TRY_VOID(train::init_from_folder(session.weights(), spec.model, spec.train.init_from));
     job.console.field("init", "parameters of " + spec.train.init_from);
@@ -338,10 +373,59 @@ int check_finite(Job& job, const train::LoopResult& result) {
   return kFailed;
 }
 
+Result<std::unique_ptr<train::Session>> open_session(Job& job) {
+  if (job.world.alone()) return train::Session::create(job.resolution.run, job.programs);
+  return train::Session::join(job.resolution.run, job.programs, job.world.take_transport());
+}
+
+// Of rank 0: what the run's folder says of it. Others write only checkpoints.
+Result<std::optional<train::RunFiles>> open_run_files(Job& job) {
+  std::optional<train::RunFiles> files;
+  if (!job.world.first()) return files;
+  INGOT_TRY_VOID(write_run_files(job));
+  INGOT_TRY(files, train::RunFiles::open(job.run_dir));
+  job.console.field("run", fmt::format("{}/   (configuration written there: config.toml)", job.run_dir));
+  return files;
+}
+
+Result<train::LoopResult> run_steps(Job& job, train::Session& session, const train::Progress& progress,
+                                    train::RunFiles* files) {
+  EventLog events;
+  events.add_sink([&](const Event& event) {
+    if (files != nullptr) (void)files->write(event);
+    const Severity shown = job.world.first() ? Severity::kWarning : Severity::kError;
+    if (event.severity >= shown) job.console.warn(event.message);
+  });
+  train::InterruptGuard interrupt;
+  TrainConsole live(job.console, session.planned_bytes());
+  train::LoopInputs inputs;
+  inputs.session = &session;
+  inputs.train = &job.data.prepared.dataset.train();
+  inputs.validation = &job.data.prepared.dataset.validation();
+  inputs.identity = job.data.identity;
+  inputs.run_dir = job.run_dir;
+  inputs.files = files;
+  inputs.events = &events;
+  inputs.interrupt = &interrupt;
+  if (job.world.first())
+    inputs.peak_flops = peak_sampler(job.resolution.run.precision, job.resolution.run.threads);
+  train::LoopCallbacks callbacks;
+  callbacks.on_step = [&](const train::StepReport& report) { live.step(report); };
+  callbacks.on_evaluation = [&](const train::EvaluationReport& report) { live.evaluation(report); };
+  callbacks.on_interrupt = [&] {
+    job.console.line("stopping after this step, saving (again to stop at once)");
+  };
+  live.begin();
+  return train::run_loop(inputs, progress, callbacks);
+}
+
 Result<int> train(Job& job) {
-  INGOT_TRY(const FileLock lock, lock_run(job.run_dir));
-  INGOT_TRY(const std::unique_ptr<train::Session> session,
-            train::Session::create(job.resolution.run, job.programs));
+  std::optional<FileLock> lock;
+  INGOT_TRY([[maybe_unused]] const std::string locked, job.world.of_first([&]() -> Result<std::string> {
+    INGOT_TRY(lock, lock_run(job.run_dir));
+    return std::string();
+  }));
+  INGOT_TRY(const std::unique_ptr<train::Session> session, open_session(job));
   if (job.resolution.budget_is_time && !job.resumable) {
     job.console.live("measuring one step …");
     INGOT_TRY(const double seconds, session->measure_step(2.0));
@@ -350,40 +434,15 @@ Result<int> train(Job& job) {
   }
   show_budget(job);
   INGOT_TRY(const train::Progress progress, start_state(job, *session));
-  INGOT_TRY_VOID(write_run_files(job));
-  INGOT_TRY(train::RunFiles files, train::RunFiles::open(job.run_dir));
-  job.console.field("run", fmt::format("{}/   (configuration written there: config.toml)", job.run_dir));
-  EventLog events;
-  events.add_sink([&](const Event& event) { (void)files.write(event); });
-  events.add_sink([&](const Event& event) {
-    if (event.severity != Severity::kInfo) job.console.warn(event.message);
-  });
-  const train::InterruptGuard interrupt;
-  TrainConsole live(job.console, session->planned_bytes());
-  train::LoopInputs inputs;
-  inputs.session = session.get();
-  inputs.train = &job.data.prepared.dataset.train();
-  inputs.validation = &job.data.prepared.dataset.validation();
-  inputs.identity = job.data.identity;
-  inputs.run_dir = job.run_dir;
-  inputs.files = &files;
-  inputs.events = &events;
-  inputs.interrupt = &interrupt;
-  inputs.peak_flops = peak_sampler(job.resolution.run.precision, job.resolution.run.threads);
-  train::LoopCallbacks callbacks;
-  callbacks.on_step = [&](const train::StepReport& report) { live.step(report); };
-  callbacks.on_evaluation = [&](const train::EvaluationReport& report) { live.evaluation(report); };
-  callbacks.on_interrupt = [&] {
-    job.console.line("stopping after this step, saving (again to stop at once)");
-  };
-  live.begin();
-  INGOT_TRY(const train::LoopResult result, train::run_loop(inputs, progress, callbacks));
+  INGOT_TRY(std::optional<train::RunFiles> files, open_run_files(job));
+  INGOT_TRY(const train::LoopResult result, run_steps(job, *session, progress, files ? &*files : nullptr));
+  if (!job.world.alone()) INGOT_TRY_VOID(session->leave());
   if (result.reason == train::StopReason::kInterrupted) {
     job.console.field("stopped", fmt::format("after step {}, saved; go on with: ingot train {}",
                                              format_integer(result.progress.step), job.run_dir));
     return kInterruptedSaved;
   }
-  if (!path_exists(job.run_dir + "/config.toml")) {
+  if (job.world.first() && !path_exists(job.run_dir + "/config.toml")) {
     job.console.warn(fmt::format("files of {} were removed while it trained; written again", job.run_dir));
     INGOT_TRY_VOID(write_run_files(job));
   }
@@ -391,13 +450,25 @@ Result<int> train(Job& job) {
   return check_finite(job, result);
 }
 
-Result<int> run_job(const Arguments& arguments, Job& job) {
-  INGOT_TRY(TrainConfiguration configuration, load_train_configuration(arguments));
-  for (const std::string& warning : configuration.warnings) job.console.warn(warning);
-  job.loaded = std::move(configuration.loaded);
-  job.run_dir = job.loaded.spec.run.dir;
-  job.begun = configuration.begun;
-  job.resumable = configuration.resumable;
+// The machine of rank 0 is what choices rest on; cores and memory are each rank's own.
+Result<void> look_at_machine(Job& job, bool measure) {
+  const spec::RunSpec& spec = job.loaded.spec;
+  const int threads = static_cast<int>(spec.run.threads.value_or(0));
+  INGOT_TRY(job.machine, find_machine(threads, spec.run.precision, measure && job.world.first()));
+  train::MachineFacts& facts = job.machine.facts;
+  INGOT_TRY(const std::string told, job.world.of_first([&]() -> Result<std::string> {
+    return std::string(reinterpret_cast<const char*>(&facts), sizeof facts);
+  }));
+  train::MachineFacts of_first;
+  std::memcpy(&of_first, told.data(), sizeof of_first);
+  facts.fast_bf16 = of_first.fast_bf16;
+  facts.bf16_flops_per_second = of_first.bf16_flops_per_second * job.world.size();
+  facts.f32_flops_per_second = of_first.f32_flops_per_second * job.world.size();
+  return {};
+}
+
+Result<int> run_job(const Arguments& arguments, int ranks, Job& job) {
+  INGOT_TRY_VOID(begin(arguments, ranks, job));
   for (const std::string& note : job.loaded.notes) job.console.field("note", note);
   if (arguments.has("--dump-config")) {
     INGOT_TRY_VOID(print_out(spec::dump_spec(job.loaded.spec)));
@@ -405,11 +476,14 @@ Result<int> run_job(const Arguments& arguments, Job& job) {
   }
   if (arguments.has("--json") && !arguments.has("--dry-run"))
     return invalid("--json   goes with --dry-run; a run writes its figures to metrics.jsonl");
-  INGOT_TRY_VOID(check_job(job));
+  INGOT_TRY(const std::string state, job.world.of_first([&]() -> Result<std::string> {
+    INGOT_TRY_VOID(check_job(job));
+    return std::string(job.finished ? "finished" : "");
+  }));
   if (!job.changes.empty()) job.console.field("changed", job.changes);
-  if (job.finished && !arguments.has("--dry-run")) {
-    job.console.field("done", job.finished->what);
-    job.console.field("more", job.finished->more);
+  if (!state.empty() && !arguments.has("--dry-run")) {
+    if (job.finished) job.console.field("done", job.finished->what);
+    if (job.finished) job.console.field("more", job.finished->more);
     return kDone;
   }
   job.console.field(job.source.name, job.source.text);
@@ -417,22 +491,47 @@ Result<int> run_job(const Arguments& arguments, Job& job) {
   const bool steps_known = spec.train.train_steps || spec.train.train_tokens;
   // What a choice or a prediction rests on is measured; a run that leaves nothing open starts at once.
   const bool measure = !spec.model.is_sized() || !steps_known || arguments.has("--dry-run");
-  INGOT_TRY(job.machine,
-            find_machine(static_cast<int>(spec.run.threads.value_or(0)), spec.run.precision, measure));
+  INGOT_TRY_VOID(look_at_machine(job, measure));
   job.console.field("machine", job.machine.description);
-  INGOT_TRY_VOID(prepare(job));
+  INGOT_TRY_VOID(job.world.one_before_others([&] { return prepare(job); }));
+  INGOT_TRY_VOID(job.world.agree({train::data_fact(job.data.identity)}));
   INGOT_TRY_VOID(plan(job));
+  INGOT_TRY_VOID(job.world.agree(train::resolved_facts(job.resolution.run, job.programs)));
   if (arguments.has("--dry-run")) return dry_run(job, arguments.has("--json"));
   show_model(job);
   return train(job);
 }
 
+// Where other processes wait for this one, or it for them, nothing is closed in order after an error.
+int leave(Job& job, const Result<int>& code) {
+  if (!code && !(job.world.said_by_first() && !job.world.first())) job.console.error(code.error().message);
+  const int number = code ? *code : exit_code(code.error());
+  if (code) job.world.leave();
+  if (code || job.world.alone()) return number;
+  std::fflush(nullptr);
+  ::_exit(number);
+}
+
 int run(const Arguments& arguments) {
+  const bool only_looks = arguments.has("--dry-run") || arguments.has("--dump-config");
   Job job(arguments.has("--quiet") || (arguments.has("--dry-run") && arguments.has("--json")));
-  const auto code = run_job(arguments, job);
-  if (!code) return fail(job.console, code.error());
-  if (*code == kDone && !arguments.has("--dry-run") && !arguments.has("--dump-config")) show_next(job);
-  return *code;
+  const auto place = launch::find_place(launch::process_environment());
+  if (!place) return fail(job.console, place.error());
+  if (place->world > 1 && only_looks && place->rank > 0) return kDone;
+  if (place->world > 1 && !only_looks) {
+    // mpirun gives its ranks something that looks like a terminal, and copies what they write.
+    if (place->launcher != launch::kOwnLauncher) job.console.be_plain();
+    auto rank = launch::become_rank(*place, launch::process_environment(), voice_of(job.console, ""));
+    if (!rank) return fail(job.console, rank.error());
+    if (rank->result) return report(job.console, *rank->result, "");
+    if (place->rank > 0) job.console.be_quiet();
+    auto world = World::join(std::move(*rank->side), arguments.get("--transport").value_or("ucx"));
+    if (!world) return fail(job.console, world.error());
+    job.world = std::move(*world);
+  }
+  const auto code = run_job(arguments, place->world, job);
+  if (code && *code == kDone && job.world.first() && !only_looks) show_next(job);
+  return leave(job, code);
 }
 
 }  // namespace
@@ -443,7 +542,7 @@ Verb train_verb() {
           .group = "Train",
           .example = "ingot train book.txt --max-time 20min",
           .input = "text files, folders or globs (txt, jsonl, .gz, .zst); or one run.toml; or a run's folder",
-          .options = kOptions,
+          .options = train_options(),
           .see_also = "docs/howto/train.md, ingot generate, ingot eval",
           .run = run,
           .saves = true};

@@ -11,6 +11,19 @@
 namespace ingot::cli {
 namespace {
 
+constexpr Option kOptions[] = {
+    {"Configuration", "--set", "KEY=VALUE", "override a key, as train.train_steps=100; may be repeated", "",
+     true},
+    {"Configuration", "--max-time", "TIME", "stop after this time, as 20min or 2h",
+     "20min without steps or tokens"},
+    {"Configuration", "--run-dir", "DIR", "folder of the run", "runs/NAME-N"},
+    {"Many ranks", "--transport", "NAME", "what carries messages between ranks", "ucx"},
+    {"Output", "--dry-run", "", "print the plan and stop", ""},
+    {"Output", "--dump-config", "", "print the configuration with every key and stop", ""},
+    {"Output", "--json", "", "with --dry-run: the plan as JSON", ""},
+    {"Output", "--quiet", "", "print warnings and errors only", ""},
+};
+
 bool is_config(const std::string& path) { return path.ends_with(".toml"); }
 
 std::string stem_of(const std::vector<std::string>& inputs) {
@@ -103,6 +116,18 @@ Result<TrainConfiguration> load_train_configuration(const Arguments& arguments) 
   configuration.begun = is_run_folder(run_dir) && loaded.spec.checkpoint.resume != "never";
   configuration.resumable = configuration.begun && !steps.empty();
   return configuration;
+}
+
+std::span<const Option> train_options() { return kOptions; }
+
+std::vector<std::string> train_words(const Arguments& arguments) {
+  std::vector<std::string> words = arguments.inputs();
+  for (const Option& option : kOptions) {
+    for (const std::string& value : arguments.all(option.flag))
+      words.push_back(option.value.empty() ? std::string(option.flag)
+                                           : fmt::format("{}={}", option.flag, value));
+  }
+  return words;
 }
 
 }  // namespace ingot::cli

@@ -21,4 +21,11 @@ struct TrainConfiguration {
 // in file and command line, all at once; a run's folder whose configuration is lost.
 Result<TrainConfiguration> load_train_configuration(const Arguments& arguments);
 
+// The options of ingot train, and the words that say them again: inputs first, then those options of
+// `arguments` that are among them.
+std::span<const Option> train_options();
+std::vector<std::string> train_words(const Arguments& arguments);
+
+inline constexpr std::string_view kLogFolder = "logs";  // in a run's folder: what ranks other than 0 say
+
 }  // namespace ingot::cli

@@ -61,6 +61,8 @@ class Agent {
   void judge(int64_t now);
   void judge_without_hub(int64_t now);
   void end_world(const Verdict& verdict, int64_t now);
+  void stop_listening();
+  std::string run_dir() const;
   void signal_all(int number);
   void say_last_word();
   bool finished(int64_t now) const;
@@ -76,6 +78,7 @@ class Agent {
   std::vector<WatchLine> lines_;  // of the hub: one for each other agent; else at most one, to the hub
   int64_t began_ns_, heard_ns_ = 0, reported_ns_ = 0, ended_ns_ = 0, tried_ns_ = 0;
   std::string hub_node_ = "the node of rank 0";
+  bool all_met_ = false;
   bool hub_lost_ = false, connect_warned_ = false, listen_warned_ = false, all_ended_ = false;
   int stop_signal_ = 0;
   int64_t kill_ns_ = 0;  // when what is left is ended; 0: not yet
@@ -100,7 +103,9 @@ RankView Agent::view_of(size_t local, int64_t now) const {
   const int64_t changed = page.time_ns.load(kRelaxed), beat = page.heartbeat_ns.load(kRelaxed);
   view.state_age_ns = std::max<int64_t>(0, now - (changed != 0 ? changed : began_ns_));
   if (beat != 0) view.heartbeat_age_ns = std::max<int64_t>(0, now - beat);
-  view.limit_ns = board_.note(static_cast<int>(local)).limit_ns.load(kRelaxed);
+  view.limit_ns = page.limit_ns.load(kRelaxed);
+  view.patience_ns = board_.note(static_cast<int>(local)).patience_ns.load(kRelaxed);
+  std::strncpy(view.words.data(), page.said().c_str(), view.words.size() - 1);
   return view;
 }
 
@@ -184,17 +189,31 @@ void Agent::report_views(int64_t now) {
   for (WatchLine& line : lines_) line.send(alive);
 }
 
+std::string Agent::run_dir() const {
+  std::string path;
+  for (size_t i = 0; i < processes_.size() && path.empty(); ++i)
+    path = board_.note(static_cast<int>(i)).read_run_dir();
+  return path;
+}
+
+void Agent::stop_listening() {
+  if (listener_.fd() < 0) return;
+  listener_ = Socket();
+  if (options_.watch_address.find('/') != std::string::npos) (void)::unlink(options_.watch_address.c_str());
+}
+
 void Agent::talk_as_hub(int64_t now) {
-  if (listener_.fd() < 0) {
+  if (listener_.fd() < 0 && !all_met_) {
     auto listener = listen_at(options_.watch_address);
     if (listener) listener_ = std::move(*listener);
     if (!listener && !listen_warned_) {
       listen_warned_ = true;
-      options_.warn(fmt::format("the ranks of other agents are not watched: {}", listener.error().message));
+      options_.voice.warn(
+          fmt::format("the ranks of other agents are not watched: {}", listener.error().message));
     }
     return;
   }
-  for (;;) {
+  while (listener_.fd() >= 0) {
     auto socket = accept_from(listener_);
     if (!socket || socket->fd() < 0) break;
     lines_.emplace_back(std::move(*socket));
@@ -212,6 +231,12 @@ void Agent::talk_as_hub(int64_t now) {
     if (!open) judge_.see_lost(line.ranks, now);
     return !open;
   });
+  size_t met = processes_.size();
+  for (const WatchLine& line : lines_) met += line.ranks.size();
+  if (met == static_cast<size_t>(options_.world)) {
+    all_met_ = true;  // nobody else comes, and nothing is left at the address
+    stop_listening();
+  }
 }
 
 void Agent::talk_to_hub(int64_t now) {
@@ -220,7 +245,7 @@ void Agent::talk_to_hub(int64_t now) {
     auto socket = connect_to(options_.watch_address, deadline_after(kConnectTry));
     if (!socket && !connect_warned_ && now - began_ns_ > kConnectWarningNs) {
       connect_warned_ = true;
-      options_.warn(
+      options_.voice.warn(
           fmt::format("the agent of rank 0 is not reached, so deaths of other ranks are told late: {}",
                       socket.error().message));
     }
@@ -251,7 +276,7 @@ void Agent::obey(const WatchRecord& record, int64_t now) {
   if (record.kind == Kind::kAllEnded) all_ended_ = true;
   if (record.kind == Kind::kAlive) hub_node_ = record.view.node.data();
   if (record.kind != Kind::kVerdict || result_.verdict) return;
-  result_.speaks = false;
+  result_.told = true;
   end_world({.code = record.code,
              .rank = record.rank,
              .waiting = record.signal != 0,
@@ -267,7 +292,11 @@ void Agent::talk(int64_t now) {
 void Agent::end_world(const Verdict& verdict, int64_t now) {
   result_.verdict = verdict;
   result_.code = verdict.code;
-  const bool by_itself = !verdict.waiting && verdict.code != kGaveUp;
+  const bool fault = verdict.code == kGaveUp, by_itself = !verdict.waiting && !fault;
+  if (fault && !result_.told) {
+    options_.voice.fault(verdict, run_dir());
+    result_.told = true;
+  }
   kill_ns_ = now + (verdict.waiting ? kStuckGraceNs : by_itself ? kGraceNs : 0);
   if (!is_hub_) return;
   WatchRecord record{
@@ -290,7 +319,7 @@ void Agent::judge_without_hub(int64_t now) {
   if (silent_ns > kSilentNs) {
     const std::string sentence = lost(fmt::format("the agent of rank 0 has not been heard for {:.1f} s",
                                                   static_cast<double>(silent_ns) / kSecond));
-    if (judge_.new_warning(now)) options_.warn(sentence);
+    if (judge_.new_warning(now)) options_.voice.warn(sentence);
     if (const auto& verdict = judge_.verdict(now)) {
       Verdict own = *verdict;
       if (own.waiting || own.code == kGaveUp) own.sentence = sentence;
@@ -304,7 +333,7 @@ void Agent::judge_without_hub(int64_t now) {
 void Agent::judge(int64_t now) {
   if (result_.verdict || result_.by_signal != 0) return;
   if (!is_hub_ && !whole_world()) return judge_without_hub(now);
-  if (const auto warning = judge_.new_warning(now)) options_.warn(*warning);
+  if (const auto warning = judge_.new_warning(now)) options_.voice.warn(*warning);
   if (const std::optional<Verdict>& verdict = judge_.verdict(now)) end_world(*verdict, now);
 }
 
@@ -347,14 +376,15 @@ AgentResult Agent::run() {
     wait_for_events();
   }
   say_last_word();
-  if (listener_.fd() >= 0 && options_.watch_address.find('/') != std::string::npos)
-    (void)::unlink(options_.watch_address.c_str());
+  stop_listening();
   if (!result_.verdict && whole_world()) result_.code = judge_.code_of_all();
   if (!result_.verdict && !whole_world()) {
     for (Process& process : processes_) result_.code = std::max(result_.code, process.ended()->code);
   }
-  for (size_t i = 0; i < processes_.size() && result_.run_dir.empty(); ++i)
-    result_.run_dir = board_.note(static_cast<int>(i)).read_run_dir();
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    const Ending ending = *processes_[i].ended();
+    if (options_.ranks[i] == 0 && ending.signal == 0 && ending.code == result_.code) result_.told = true;
+  }
   return result_;
 }
 

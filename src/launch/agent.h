@@ -33,20 +33,27 @@ class AgentSignals {
   Descriptor descriptor_;
 };
 
+// How an agent speaks to the user: at once, since the launcher above it may end it the moment that others
+// leave.
+struct AgentVoice {
+  std::function<void(const std::string&)> warn;
+  // The world ends by a fault (exit code 4); `run_dir` as a rank said, empty where none did.
+  std::function<void(const Verdict&, const std::string& run_dir)> fault;
+};
+
 struct AgentOptions {
   int world = 1;
   std::vector<int> ranks;  // in the world, by local rank
   std::string node;
   std::string watch_address;  // where agents meet; empty where all ranks are here
-  std::function<void(const std::string&)> warn;
+  AgentVoice voice;
 };
 
 struct AgentResult {
   int code = 0;
   int by_signal = 0;               // the agent was told to end at once: it should end by this signal
   std::optional<Verdict> verdict;  // why the world ended, where it did not in order
-  bool speaks = true;              // this agent tells the user; else that of rank 0 does
-  std::string run_dir;             // as a rank said; empty: none did
+  bool told = false;               // the user was told, by this agent, by that of rank 0, or by rank 0 itself
 };
 
 // `processes` are the ranks, by local rank; all have ended when it returns. A first SIGINT or SIGTERM asks

@@ -23,10 +23,11 @@ void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms
 // A rank that waits for `peer` as a healthy one does: its heart beats, and at twice the limit it gives up.
 [[noreturn]] void wait_and_give_up(const Board& board, int slot, int peer) {
   comm::ProgressPage& page = board.page(slot);
-  board.note(slot).limit_ns.store(static_cast<int64_t>(kLimit * 1e9));
+  page.limit_ns.store(static_cast<int64_t>(kLimit * 1e9));
   page.peer.store(peer);
   page.step.store(5);
   page.instruction.store(88);
+  page.say("all_reduce", "gradients");
   page.state.store(RankState::kWaiting);
   const int64_t begin = monotonic_ns();
   page.time_ns.store(begin);
@@ -63,7 +64,11 @@ struct World {
     options.ranks = ranks;
     options.node = node;
     options.watch_address = address;
-    options.warn = [&](const std::string& text) { warnings.push_back(text); };
+    options.voice.warn = [&](const std::string& text) { warnings.push_back(text); };
+    options.voice.fault = [&](const Verdict& verdict, const std::string& dir) {
+      told = verdict.sentence;
+      run_dir = dir;
+    };
     std::vector<pid_t> pids;
     for (const Process& process : processes) pids.push_back(process.pid());
     const int64_t begin = monotonic_ns();
@@ -77,27 +82,27 @@ struct World {
   Board board;
   std::vector<Process> processes;
   std::vector<std::string> warnings;
+  std::string told, run_dir;
   double seconds = 0;
 };
 
 TEST(Agent, AllInOrder) {
   World world(3);
-  for (const int code : {0, 3, 0})
-    world.start([code](const Board& board, int slot) {
-      board.note(slot).set_run_dir("runs/a");
-      ::_exit(code);
-    });
+  for (const int code : {0, 3, 0}) world.start([code](const Board&, int) { ::_exit(code); });
   const AgentResult result = world.watch();
   EXPECT_EQ(result.code, 3);
   EXPECT_FALSE(result.verdict);
-  EXPECT_EQ(result.run_dir, "runs/a");
 }
 
 TEST(Agent, ADeathIsNamedAndTheOthersEndWithIt) {
   World world(3);
   for (int rank = 0; rank < 3; ++rank)
-    world.start([rank](const Board&, int) {
-      if (rank == 1) ::raise(SIGKILL);
+    world.start([rank](const Board& board, int slot) {
+      board.note(slot).set_run_dir("runs/a");
+      if (rank == 1) {
+        sleep_ms(100);
+        ::raise(SIGKILL);
+      }
       for (;;) ::pause();
     });
   const AgentResult result = world.watch();
@@ -106,6 +111,9 @@ TEST(Agent, ADeathIsNamedAndTheOthersEndWithIt) {
   EXPECT_EQ(result.verdict->rank, 1);
   EXPECT_EQ(result.verdict->sentence.substr(0, 56),
             "rank 1 (vm, local 1) was ended by signal 9 (Killed); if ");
+  EXPECT_EQ(world.told, result.verdict->sentence);
+  EXPECT_EQ(world.run_dir, "runs/a");
+  EXPECT_TRUE(result.told);
   EXPECT_LT(world.seconds, 1);
 }
 
@@ -134,7 +142,8 @@ TEST(Agent, AStoppedRankIsWarnedOfNamedAndKilled) {
   EXPECT_EQ(result.code, 4);
   ASSERT_TRUE(result.verdict);
   EXPECT_EQ(result.verdict->rank, 1) << result.verdict->sentence;
-  EXPECT_NE(result.verdict->sentence.find("has not arrived at #88 of step 5"), std::string::npos)
+  EXPECT_NE(result.verdict->sentence.find("has not arrived at all_reduce #88 (gradients) of step 5"),
+            std::string::npos)
       << result.verdict->sentence;
   ASSERT_EQ(world.warnings.size(), 1U);
   EXPECT_NE(world.warnings[0].find("It is stopped"), std::string::npos) << world.warnings[0];
@@ -185,6 +194,8 @@ TEST(Agent, ASecondInterruptEndsAllAtOnce) {
 // Two agents of one rank each, as under a launcher of another kind: this process and a child of it.
 class TwoAgents : public ::testing::Test {
  protected:
+  ~TwoAgents() override { ::unlink(address_.c_str()); }  // of a hub that was killed
+
   std::string address_ = "/tmp/ingot-agent-test-" + std::to_string(::getpid()) + ".watch";
 
   // Runs the agent of rank 1 in a child, with `body` as its rank; its exit code is the agent's.
@@ -194,7 +205,7 @@ class TwoAgents : public ::testing::Test {
     World world(1);
     world.start(body);
     const AgentResult result = world.watch(2, {1}, address_, "node-1");
-    ::_exit(result.speaks && result.verdict ? 100 : result.code);
+    ::_exit(world.told.empty() ? result.code : 100);
   }
   AgentResult own_agent(const Body& body) {
     World world(1);
@@ -320,7 +331,7 @@ TEST_F(TwoAgents, ASilentHubIsNamedAsAPair) {
   (void)code_of(hub);
   EXPECT_EQ(result.code, 4);
   ASSERT_TRUE(result.verdict);
-  EXPECT_TRUE(result.speaks);
+  EXPECT_EQ(world.told, result.verdict->sentence);
   EXPECT_EQ(result.verdict->sentence.substr(0, 47), "node-1 and node-0 do not reach each other: the ");
 }
 

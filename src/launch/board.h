@@ -15,7 +15,9 @@ namespace ingot::launch {
 // What a rank says of itself once, or seldom.
 struct RankNote {
   static constexpr size_t kMaxPath = 1000;
-  std::atomic<int64_t> limit_ns{0};  // how long a wait may last; 0: as long as it takes
+  // How long others may wait for a rank that cannot go on, whatever they wait in; 0: as long as their call
+  // says.
+  std::atomic<int64_t> patience_ns{0};
   std::atomic<uint32_t> run_dir_bytes{0};
   char run_dir[kMaxPath] = {};  // valid once run_dir_bytes is not 0
 

@@ -18,7 +18,6 @@ TEST(Board, WhatARankWritesItsAgentReads) {
     if (!own) ::_exit(1);
     own->page(2).step.store(41);
     own->note(2).set_run_dir("runs/book-1");
-    own->note(2).limit_ns.store(7);
     ::_exit(own->ranks());
   }
   int status = 0;
@@ -26,7 +25,6 @@ TEST(Board, WhatARankWritesItsAgentReads) {
   EXPECT_EQ(WEXITSTATUS(status), 3);
   EXPECT_EQ(board->page(2).step.load(), 41);
   EXPECT_EQ(board->note(2).read_run_dir(), "runs/book-1");
-  EXPECT_EQ(board->note(2).limit_ns.load(), 7);
   EXPECT_EQ(board->page(1).step.load(), 0) << "each has its own";
 }
 

@@ -93,7 +93,7 @@ Result<std::string> slurm_address(const Environment& environment, const Place& p
 
 // Inner launchers first: of two whose words are there, the first one counts.
 constexpr std::array kRows = {
-    Row{"ingot launch", nullptr, "INGOT_RANK", "INGOT_WORLD", "INGOT_LOCAL_RANK", "INGOT_LOCAL_WORLD",
+    Row{kOwnLauncher, nullptr, "INGOT_RANK", "INGOT_WORLD", "INGOT_LOCAL_RANK", "INGOT_LOCAL_WORLD",
         no_address, true},
     Row{"torchrun", "TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
         master_address, true},

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 
@@ -12,6 +13,8 @@ namespace ingot::launch {
 // The value of a variable, null where it is not set; tests give their own.
 using Environment = std::function<const char*(const char* name)>;
 Environment process_environment();
+
+inline constexpr std::string_view kOwnLauncher = "ingot launch";
 
 struct Place {
   std::string launcher;  // "Open MPI"; empty: started alone

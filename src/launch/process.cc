@@ -71,6 +71,7 @@ std::string describe(const Ending& ending) {
 }
 
 Result<Process> Process::adopt(pid_t pid) {
+  (void)::setpgid(pid, pid);  // here too: it may not have run yet
   Descriptor descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (descriptor.is_open()) return Process(pid, std::move(descriptor));
   const std::string reason = system_message(errno);

@@ -76,15 +76,10 @@ Command command_of(const LocalStart& start, int rank, const Cpus& cpus, const Bo
 
 }  // namespace
 
-void RankSide::set_limit(double seconds) const {
-  board.note(slot).limit_ns.store(static_cast<int64_t>(seconds * 1e9), std::memory_order_relaxed);
-}
-
-Result<Rank> become_rank(const Place& place, const Environment& environment,
-                         const std::function<void(const std::string&)>& warn) {
+Result<Rank> become_rank(const Place& place, const Environment& environment, const AgentVoice& voice) {
   if (const char* board = environment(kBoardVariable)) return watched_rank(place, board);
   AgentOptions options{
-      .world = place.world, .ranks = {place.rank}, .node = place.node, .watch_address = {}, .warn = warn};
+      .world = place.world, .ranks = {place.rank}, .node = place.node, .watch_address = {}, .voice = voice};
   if (!place.address.empty()) {
     INGOT_TRY(options.watch_address, watch_address(place.address));
   }
@@ -98,7 +93,7 @@ Result<Rank> become_rank(const Place& place, const Environment& environment,
   return Rank{.side = std::nullopt, .result = watch_ranks(options, board, std::move(one), signals)};
 }
 
-Result<AgentResult> run_local(const LocalStart& start, const std::function<void(const std::string&)>& warn) {
+Result<AgentResult> run_local(const LocalStart& start, const AgentVoice& voice) {
   INGOT_TRY_VOID(make_directories(start.log_folder));
   INGOT_TRY(const MeetingFolder folder, MeetingFolder::create());
   INGOT_TRY(const Board board, Board::create(start.ranks));
@@ -107,7 +102,7 @@ Result<AgentResult> run_local(const LocalStart& start, const std::function<void(
                        .ranks = {},
                        .node = node_name(process_environment()),
                        .watch_address = {},
-                       .warn = warn};
+                       .voice = voice};
   const std::vector<Cpus> shares = share_cpus(allowed_cpus(), start.ranks);
   std::vector<Process> processes;
   for (int rank = 0; rank < start.ranks; ++rank) {

@@ -2,7 +2,6 @@
 // One process as one rank of a world: its place among the others and what it shows to the agent that watches
 // it. A rank that another launcher started makes an agent of its own.
 
-#include <functional>
 #include <optional>
 #include <string>
 
@@ -20,8 +19,9 @@ struct RankSide {
 
   comm::ProgressPage& page() const { return board.page(slot); }
   void set_run_dir(const std::string& path) const { board.note(slot).set_run_dir(path); }
-  // How long a wait of this rank may last before others are told; 0: as long as it takes.
-  void set_limit(double seconds) const;
+  void set_patience(double seconds) const {
+    board.note(slot).patience_ns.store(static_cast<int64_t>(seconds * 1e9));
+  }
 };
 
 // Makes this process a rank of `place`, which is not alone. Where no agent watches it yet, it becomes a
@@ -32,8 +32,7 @@ struct Rank {
   std::optional<RankSide> side;       // in the rank
   std::optional<AgentResult> result;  // in its agent
 };
-Result<Rank> become_rank(const Place& place, const Environment& environment,
-                         const std::function<void(const std::string&)>& warn);
+Result<Rank> become_rank(const Place& place, const Environment& environment, const AgentVoice& voice);
 
 // Starts all ranks of a world on this node, each with the same words, and watches them to their end.
 struct LocalStart {
@@ -42,7 +41,7 @@ struct LocalStart {
   std::string log_folder;          // of "rank-0003.log"; rank 0 speaks where this process does
   std::vector<std::string> environment;
 };
-Result<AgentResult> run_local(const LocalStart& start, const std::function<void(const std::string&)>& warn);
+Result<AgentResult> run_local(const LocalStart& start, const AgentVoice& voice);
 
 std::string log_path(const std::string& folder, int rank);  // "<folder>/rank-0003.log"
 

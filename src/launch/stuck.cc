@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace ingot::launch {
@@ -21,10 +22,10 @@ bool is_stopped(const RankView& view) { return !view.ended && (view.process == '
 bool shows_no_life(const RankView& view) { return !view.ended && view.heartbeat_age_ns > kStaleNs; }
 bool is_silent(const RankView& view) { return !view.ended && view.report_age_ns > kSilentNs; }
 
-// What keeps a rank from going on by itself, where it is not that it waits for another.
-bool is_cause(const RankView& view) {
-  return is_silent(view) || is_stopped(view) || shows_no_life(view) || !waits(view);
-}
+// It cannot go on, whatever it was at.
+bool is_disabled(const RankView& view) { return is_silent(view) || is_stopped(view) || shows_no_life(view); }
+// What keeps others waiting, where it is not that it waits itself.
+bool is_cause(const RankView& view) { return is_disabled(view) || !waits(view); }
 
 std::string place_of(const RankView& view) {
   if (text_of(view.words).empty() && view.instruction < 0) return "a message";
@@ -36,10 +37,11 @@ class Search {
   Search(std::span<const RankView> ranks, const std::string& own_node) : ranks_(ranks), own_node_(own_node) {}
 
   std::optional<Stuck> run(double limits) {
+    for (const RankView& view : ranks_) disabled_ = disabled_ || (view.rank >= 0 && is_disabled(view));
     for (const RankView& view : ranks_) {
-      if (!waits(view) || view.limit_ns <= 0) continue;
+      if (!waits(view) || is_disabled(view) || view.limit_ns <= 0) continue;
       ++waiting_;
-      const double waited = static_cast<double>(view.state_age_ns) / static_cast<double>(view.limit_ns);
+      const double waited = static_cast<double>(view.state_age_ns) / static_cast<double>(limit_of(view));
       if (waited >= limits && (longest_ == nullptr || view.state_age_ns > longest_->state_age_ns)) {
         longest_ = &view;
         waited_ = waited;
@@ -54,6 +56,11 @@ class Search {
     return rank >= 0 && rank < static_cast<int>(ranks_.size()) ? &ranks_[static_cast<size_t>(rank)] : nullptr;
   }
 
+  // A save may take long, but not for a rank that will never come.
+  int64_t limit_of(const RankView& view) const {
+    return disabled_ && view.patience_ns > 0 ? std::min(view.limit_ns, view.patience_ns) : view.limit_ns;
+  }
+
   // The ranks from the one that waits longest along whom each waits for: ends at one that waits for nobody,
   // or at one that was met before.
   std::vector<const RankView*> chain() const {
@@ -64,20 +71,21 @@ class Search {
       const auto index = static_cast<size_t>(at - ranks_.data());
       if (seen[index]) break;
       seen[index] = true;
-      if (at != longest_ && is_cause(*at)) break;
+      if (is_cause(*at)) break;
     }
     return met;
   }
 
   Stuck verdict() const {
     const std::vector<const RankView*> met = chain();
-    if (met.size() > 1 && is_cause(*met.back())) return blame(*met.back());
+    if (is_disabled(*met.back())) return blame(*met.back());
     // The chain may be of a moment that is over: a rank that cannot go on says more.
-    for (bool (*sign)(const RankView&) : {is_silent, is_stopped, shows_no_life}) {
+    for (bool (*sign)(const RankView&) : {is_stopped, is_silent, shows_no_life}) {
       for (const RankView& view : ranks_) {
         if (view.rank >= 0 && sign(view)) return blame(view);
       }
     }
+    if (met.size() > 1 && is_cause(*met.back())) return blame(*met.back());
     const RankView* least = nullptr;
     for (const RankView& view : ranks_) {
       if (waits(view) || view.ended) continue;
@@ -159,6 +167,7 @@ class Search {
   const RankView* longest_ = nullptr;
   double waited_ = 0;
   int waiting_ = 0;
+  bool disabled_ = false;  // some rank is
 };
 
 }  // namespace

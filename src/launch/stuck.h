@@ -30,6 +30,7 @@ struct RankView {
   int64_t state_age_ns = 0;       // since it came to what it does
   int64_t heartbeat_age_ns = -1;  // -1: it has shown none
   int64_t limit_ns = 0;           // how long a wait may last; 0: as long as it takes
+  int64_t patience_ns = 0;        // where less: of a wait for a rank that is stopped or dead; 0: as long
   int64_t report_age_ns = 0;      // since its agent was heard
 };
 

@@ -63,7 +63,29 @@ TEST(Stuck, AStoppedRankInsideACollectiveIsNamedThoughAllWaitAtTheSame) {
   EXPECT_EQ(
       stuck_in(views).sentence,
       "rank 3 (node-1, local 1) has not arrived at all_reduce #88 (gradients of layer 12, 50 MiB) of step "
-      "41 for 2.5 s; 4 of 4 ranks wait. It is stopped (process 1003), since #88 of step 41");
+      "41 for 2.5 s; 3 of 4 ranks wait. It is stopped (process 1003), since #88 of step 41");
+}
+
+// One that has just given up is no longer seen waiting; the stopped one's last state says that it waits for
+// it.
+TEST(Stuck, AStoppedRankIsNamedThoughItLooksLikeOneThatWaits) {
+  auto views = ring_of(4);
+  views[3].process = 'T';
+  views[3].state_age_ns = 4 * kSecond;
+  views[2].state = RankState::kComputing;
+  views[2].state_age_ns = 0;
+  EXPECT_EQ(stuck_in(views).rank, 3);
+}
+
+TEST(Stuck, ALongWaitIsShortForARankThatIsStopped) {
+  auto views = ring_of(4);
+  for (RankView& view : views) {
+    view.limit_ns = 600 * kSecond;
+    view.patience_ns = 2 * kSecond;
+  }
+  EXPECT_EQ(stuck_in(views).sentence, "nothing") << "a save may take long";
+  views[1].process = 'T';
+  EXPECT_EQ(stuck_in(views).rank, 1);
 }
 
 TEST(Stuck, AStaleHeartbeatIsEnough) {

@@ -160,4 +160,23 @@ Fact configuration_fact(const spec::RunSpec& spec) {
       .subject = "configuration", .text = text, .remedy = "Start all ranks with the same file and options"};
 }
 
+Fact data_fact(const DataIdentity& identity) {
+  return {.subject = "data set",
+          .text = fmt::format("tokens {}\ntokenizer {}\n", identity.data, identity.tokenizer),
+          .remedy = "Give all ranks the same files (data.train, data.tokenizer)"};
+}
+
+std::vector<Fact> resolved_facts(const ResolvedRun& run, const RunPrograms& programs) {
+  Fact choices = configuration_fact(run.spec);
+  choices.subject = "choice of what the configuration leaves open";
+  choices.remedy = "Set these keys";
+  Fact program{.subject = "compiled program",
+               .text = graph::print(*programs.front().train) + graph::print(*programs.front().evaluate),
+               .remedy = "This is a fault of ingot: please report it with this line",
+               .kin = 0};
+  constexpr int kMoreThanThreads = 1 << 16;
+  program.kin = run.mesh.coordinate(run.rank_here(0), graph::Axis::kPp) * kMoreThanThreads + run.threads;
+  return {std::move(choices), std::move(program)};
+}
+
 }  // namespace ingot::train

@@ -7,6 +7,7 @@
 
 #include "comm/comm.h"
 #include "spec/spec.h"
+#include "train/checkpointing.h"
 
 namespace ingot::train {
 
@@ -28,5 +29,9 @@ Fact program_fact();  // version and build of this executable
 // What a configuration sets, but for what is a rank's own: its threads, and the run's folder, which rank 0
 // chooses.
 Fact configuration_fact(const spec::RunSpec& spec);
+Fact data_fact(const DataIdentity& identity);
+// What a configuration became, and the programs compiled from it, among ranks of one stage and as many
+// threads.
+std::vector<Fact> resolved_facts(const ResolvedRun& run, const RunPrograms& programs);
 
 }  // namespace ingot::train

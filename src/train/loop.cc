@@ -108,6 +108,7 @@ Requests Loop::own_requests() {
     if (!interrupt_seen_ && call_.on_interrupt) call_.on_interrupt();
     interrupt_seen_ = true;
   }
+  if (in_.interrupt != nullptr && in_.interrupt->take_save_request()) own.add(graph::Request::kSave);
   // Clocks differ: that of rank 0 counts.
   if (in_.session->team().rank(0).rank == 0 && time_is_up()) own.add(graph::Request::kFinish);
   return own;
@@ -266,7 +267,9 @@ Result<void> Loop::one_step() {
     INGOT_TRY_VOID(write_metrics(report, validation_loss));
     checkpoint_seconds_ = 0;
   }
-  if (!last && due(run_.spec.checkpoint.save_interval.value_or(1000))) INGOT_TRY_VOID(save(false));
+  const bool saves =
+      due(run_.spec.checkpoint.save_interval.value_or(1000)) || outcome.requests.has(graph::Request::kSave);
+  if (!last && saves) INGOT_TRY_VOID(save(false));
   return {};
 }
 

@@ -47,7 +47,7 @@ struct LoopInputs {
   std::string run_dir;
   RunFiles* files = nullptr;  // null: of a rank that writes no run files
   EventLog* events = nullptr;
-  const InterruptGuard* interrupt = nullptr;
+  InterruptGuard* interrupt = nullptr;
   std::function<double()> peak_flops;  // FLOP/s of this process's device, sampled now and then
 };
 

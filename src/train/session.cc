@@ -350,6 +350,7 @@ Result<void> Session::step_of(Rank& rank, int64_t step, Requests own, StepOutcom
   Engine& engine = *engines_[static_cast<size_t>(rank.index)];
   INGOT_TRY(const data::LoadedStep loaded, engine.loader->acquire(step, kDataTimeoutSeconds));
   fill_step_block(engine, loaded.buffer, step, learning_rate(run_.schedule, step), own);
+  if (comm::ProgressPage* const page = rank.transport->page(); page != nullptr) page->step = step + 1;
   INGOT_TRY(const runtime::StepTiming timing, engine.train->run_step(loaded.buffer));
   const std::span<const double> values = scalars(rank.index);
   if (rank.index == 0) {
@@ -403,6 +404,10 @@ void Session::set_budget(const ResolvedRun& run) {
 int64_t Session::substituted_samples() const {
   const auto& loader = engines_[0]->loader;
   return loader ? loader->substituted_samples() : 0;
+}
+
+Result<void> Session::leave() {
+  return team_->each([](Rank& rank) { return rank.transport->leave({.what = "the end of the run"}); });
 }
 
 void Session::set_observer(runtime::Observer observer) {

@@ -110,6 +110,8 @@ class Session {
   // The value that rank 0 of the world passes, on every rank: for choices that rest on a clock.
   Result<double> of_rank_0(double value);
   int64_t substituted_samples() const;
+  // Once, after the last step: connections to the other processes are closed in order. Not after an error.
+  Result<void> leave();
   void set_observer(runtime::Observer observer);  // of the first rank's training steps
 
  private:
