@@ -34,13 +34,13 @@ Result<void> check_options(const CompileOptions& options) {
 }
 
 // What the passes before data_shard do, each chunk alone.
-Result<void> make_phases(Graph& chunk, const CompileOptions& options) {
+void make_phases(Graph& chunk, const CompileOptions& options) {
   if (options.purpose == Purpose::kTrain) {
     differentiate(chunk);
     recompute(chunk, options.recompute);
     if (has_weight_phase(options.layout.schedule)) split_weights(chunk);
   }
-  return lower(chunk, options);
+  lower(chunk, options.layout);
 }
 
 // Where gradients begin: the head is seeded, control undoes it.
@@ -60,7 +60,7 @@ Result<void> choose_first_layers(const Graph& placed, CompileOptions& options) {
   if (options.purpose != Purpose::kTrain)
     return invalid("a program beside a training program needs that one's first_layers");
   Graph costed = placed;
-  INGOT_TRY_VOID(make_phases(costed, options));
+  make_phases(costed, options);
   INGOT_TRY(options.layout.first_layers, balance_chunks(costed, options.layout));
   return {};
 }
@@ -104,7 +104,7 @@ Result<Program> compile(Graph forward, const CompileOptions& options, int stage)
   draft.stage = stage;
   INGOT_TRY_VOID(choose_first_layers(placed, draft.options));
   INGOT_TRY(draft.chunks, cut_stages(std::move(placed), draft.options.layout, stage));
-  for (Graph& chunk : draft.chunks) INGOT_TRY_VOID(make_phases(chunk, options));
+  for (Graph& chunk : draft.chunks) make_phases(chunk, options);
   INGOT_TRY_VOID(shard_data(draft));
   add_optimizer(draft);
   fuse(draft);

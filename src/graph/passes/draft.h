@@ -113,8 +113,8 @@ void differentiate(Graph& graph);
 void recompute(Graph& graph, Recompute mode);
 // Moves gradients of weights, and the clones that feed only them, to Phase::kWeight.
 void split_weights(Graph& graph);
-// Rewrites coarse nodes for the mesh. Errors: context parallelism, which comes with the distributed part.
-Result<void> lower(Graph& graph, const CompileOptions& options);
+// Rewrites coarse nodes for the layout: attention over cp in its ring form.
+void lower(Graph& graph, const Layout& layout);
 // The next three, and copies of parameters to begin. Errors: a ZeRO stage that cannot do with the layout.
 Result<void> shard_data(Draft& draft);
 // Buckets, buffers, and the place in them of every value that outlives a step.

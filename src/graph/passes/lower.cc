@@ -246,11 +246,9 @@ class RingLowering {
 
 }  // namespace
 
-Result<void> lower(Graph& graph, const CompileOptions& options) {
-  const Layout& layout = options.layout;
+void lower(Graph& graph, const Layout& layout) {
   if (layout.mesh.group_size(kCpMask) > 1 && layout.context_mode == ContextMode::kRing)
     RingLowering(graph, layout.mesh).run();
-  return {};
 }
 
 }  // namespace ingot::graph
