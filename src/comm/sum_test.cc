@@ -36,6 +36,16 @@ TEST(Sum, SixteenBitTypesAddInFloatAndRoundOnce) {
   EXPECT_EQ(tensor::float_of_bf16(out[0]), 258.0F);
 }
 
+TEST(Sum, TwoPartsMayBeAddedOverEitherOfThem) {
+  for (int over = 0; over < 3; ++over) {
+    std::vector<std::vector<float>> data = {{1e8F, 2, 3}, {-1e8F, 4, 0.5F}, {0, 0, 0}};
+    const std::array<const void*, 2> parts = {data[0].data(), data[1].data()};
+    const std::array<void*, 1> outputs = {data[static_cast<size_t>(over)].data()};
+    sum_in_order(DType::kF32, parts, 0, 3, outputs, 0);
+    EXPECT_EQ(data[static_cast<size_t>(over)], (std::vector<float>{0, 6, 3.5F})) << over;
+  }
+}
+
 TEST(Sum, TakesARangeAndWritesItElsewhereToEveryOutput) {
   const std::vector<int64_t> a = {1, 2, 3, 4, 5}, b = {10, 20, 30, 40, 50};
   std::vector<int64_t> x(3, -1), y(3, -1);
