@@ -160,10 +160,11 @@ std::string tree_text(const train::RunPrograms& programs) {
   for (const train::RankPrograms& own : programs)
     for (const graph::BufferPlan& buffer : own.train->code->buffers)
       if (buffer.name.find(".branch.") != std::string::npos) waiting += buffer.bytes();
-  return fmt::format(
-      "\n{} of the gradients are sums that wait for others of {} groups; {} sent by a rank in a step",
-      format_bytes(waiting), first.layout.determinism_groups,
-      format_bytes(static_cast<int64_t>(graph::step_totals(first).sent_bytes)));
+  std::string text = fmt::format("\n{} of the gradients are sums that wait for others of {} groups",
+                                 format_bytes(waiting), first.layout.determinism_groups);
+  if (const double sent = graph::step_totals(first).sent_bytes; sent > 0)
+    text += fmt::format("; a rank sends {} in a step", format_bytes(static_cast<int64_t>(sent)));
+  return text;
 }
 
 // All parts in the unit of the whole: "1.31 GiB planned: state 0.18, activations 1.02, ...".

@@ -26,23 +26,29 @@ namespace ingot::runtime {
 namespace {
 
 TEST(Allocation, AStepAllocatesNothing) {
-  for (const Overlap overlap : {Overlap::kEarly, Overlap::kLate, Overlap::kBeside}) {
-    Training training;
-    training.build = family_models()[3].build;
-    training.tp = 2;
-    training.dp = 2;
-    training.steps = 3;
-    training.lazy = overlap == Overlap::kLate;
-    training.beside = overlap == Overlap::kBeside;
-    training.recompute = graph::Recompute::kSelective;
-    int64_t before[4] = {}, in_step[4] = {};
-    training.before_step = [&](Executor&, int, int rank) { before[rank] = allocations; };
-    training.after_step = [&](Executor&, State&, int, int rank) {
-      in_step[rank] += allocations - before[rank];
-    };
-    ASSERT_EQ(train(training).error, "");
-    for (const int64_t count : in_step) EXPECT_EQ(count, 0);
-  }
+  struct Sharing {
+    int zero_stage = 0, determinism_groups = 0;
+  };
+  for (const Sharing& sharing : {Sharing{}, Sharing{3, 0}, Sharing{1, 4}})
+    for (const Overlap overlap : {Overlap::kEarly, Overlap::kLate, Overlap::kBeside}) {
+      Training training;
+      training.zero_stage = sharing.zero_stage;
+      training.determinism_groups = sharing.determinism_groups;
+      training.build = family_models()[3].build;
+      training.tp = 2;
+      training.dp = 2;
+      training.steps = 3;
+      training.lazy = overlap == Overlap::kLate;
+      training.beside = overlap == Overlap::kBeside;
+      training.recompute = graph::Recompute::kSelective;
+      int64_t before[4] = {}, in_step[4] = {};
+      training.before_step = [&](Executor&, int, int rank) { before[rank] = allocations; };
+      training.after_step = [&](Executor&, State&, int, int rank) {
+        in_step[rank] += allocations - before[rank];
+      };
+      ASSERT_EQ(train(training).error, "");
+      for (const int64_t count : in_step) EXPECT_EQ(count, 0);
+    }
 }
 
 }  // namespace

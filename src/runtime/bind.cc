@@ -21,11 +21,14 @@ backend::Backend& backend_of(std::span<backend::Backend* const> backends, tensor
   return *backends.front();
 }
 
-std::string subject(const graph::Graph& graph, const graph::Node& node) {
+std::string subject(const graph::StageCode& code, const graph::Graph& graph, const graph::Node& node) {
   if (node.stream != graph::Stream::kDp) return graph.value(node.outputs.front()).name;
-  if (node.layer < 0) return "gradients of the embedding";
-  if (node.layer >= graph.layers) return "gradients of the head";
-  return fmt::format("gradients of layer {}", node.layer);
+  const int buffer = graph.value(node.inputs.front()).buffer;
+  const bool state = buffer >= 0 && code.buffers[index(buffer)].space == Space::kState;
+  const char* what = state ? "parameters" : "gradients";
+  if (node.layer < 0) return fmt::format("{} of the embedding", what);
+  if (node.layer >= graph.layers) return fmt::format("{} of the head", what);
+  return fmt::format("{} of layer {}", what, node.layer);
 }
 
 class Binder {
@@ -138,7 +141,7 @@ class Binder {
       default:
         INGOT_CHECK(false, "{} in a segment", graph::info(node.op).name);
     }
-    bound.what = subject(graph, node);
+    bound.what = subject(code_, graph, node);
     INGOT_TRY(const auto group, group_of(node.stream, node.attributes.group));
     INGOT_CHECK(group->size() == node.attributes.group_size, "the group has {} members, the program says {}",
                 group->size(), node.attributes.group_size);

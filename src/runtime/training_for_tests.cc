@@ -236,6 +236,7 @@ graph::Program compile_or_fail(const Training& training, int micro_batches, grap
   options.layout.mesh = mesh_of(training);
   options.layout.schedule = training.schedule;
   options.layout.virtual_stages = training.virtual_stages;
+  options.layout.first_layers = training.first_layers;
   options.layout.zero_stage = training.zero_stage;
   options.layout.bucket_bytes = training.bucket_bytes;
   options.layout.determinism_groups = training.determinism_groups;

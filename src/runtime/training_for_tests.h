@@ -24,6 +24,7 @@ struct Training {
   int64_t vocabulary = 30;
   int dp = 1, tp = 1, cp = 1, pp = 1;
   int virtual_stages = 1;
+  std::vector<int> first_layers = {};  // of the chunks; empty: chosen
   std::string schedule = "1f1b";
   int zero_stage = 0, zero_group = 0;
   int determinism_groups = 0;

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "graph/builder.h"
 #include "runtime/models_for_tests.h"
 
 namespace ingot::runtime {
@@ -102,6 +103,53 @@ TEST_P(Zero, SmallBuckets) {
 }
 TEST_P(Zero, UnequalMicroBatches) {
   for (const int stage : {0, 1}) equals_one_rank({.stage = stage, .dp = 3, .micro_batches = {1, 3, 2}});
+}
+
+// A matrix that two chunks of one stage use: what both add to is reduced in finish.
+graph::Graph layers_that_share(graph::BuildOptions options) {
+  options.layers = 4;
+  graph::Graph graph;
+  graph::Builder b(graph, options);
+  const auto matrix = [&](const char* name, int64_t rows) {
+    return b.parameter({.name = name,
+                        .shape = {rows, 16},
+                        .axes = {graph::AxisName::kNone, graph::AxisName::kEmbed},
+                        .decay = true});
+  };
+  graph::ValueId x = b.embed(b.tokens(), matrix("wte", 30));
+  for (int layer = 0; layer < 4; ++layer) {
+    b.layer(layer);
+    const bool even = layer % 2 == 0;
+    x = b.add(x, b.activation(b.linear(x, matrix(even ? "even" : "odd", 16)), graph::ActivationKind::kSilu));
+  }
+  b.layer(4);
+  b.head(x, matrix("head", 30));
+  return graph;
+}
+
+TEST(ZeroOfSharedLayers, EqualsOneRank) {
+  Training one;
+  one.build = layers_that_share;
+  one.micro_batches = {8};
+  const Outcome expected = train(one);
+  ASSERT_EQ(expected.error, "");
+  for (int stage = 0; stage <= 3; ++stage) {
+    for (const bool lazy : {false, true}) {
+      Training many = one;
+      many.micro_batches = {4};
+      many.pp = 2;
+      many.schedule = "interleaved";
+      many.virtual_stages = 2;
+      many.first_layers = {-1, 1, 2, 3};
+      many.dp = 2;
+      many.zero_stage = stage;
+      many.lazy = lazy;
+      const Outcome outcome = train(many);
+      ASSERT_EQ(outcome.error, "");
+      const Worst worst = greatest_error(outcome, expected);
+      EXPECT_LE(worst.difference, 1e-12) << worst.where << " zero " << stage;
+    }
+  }
 }
 
 const auto kName = [](const auto& model) { return model.param.name; };

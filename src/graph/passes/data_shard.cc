@@ -30,9 +30,6 @@ Result<void> check_groups(const Layout& layout, bool trains) {
   if (layout.zero_stage > 0 && layout.mesh.size(Axis::kReplica) > 1)
     return invalid(
         "run.determinism \"layout\" shares out state over all of dp; leave out parallel.zero_group");
-  // A tied tensor would be written by two chunks of one stage.
-  if (layout.virtual_stages > 1 && layout.mesh.size(Axis::kPp) == 1)
-    return invalid("run.determinism \"layout\" takes parallel.virtual_stages above 1 with parallel.pp only");
   if (trains && layout.micro_batches * dp % groups != 0) {
     return invalid(fmt::format(
         "a step of {} micro-batches does not make {} equal groups, as run.determinism_groups says; use a "
@@ -103,7 +100,7 @@ Result<void> shard_data(Draft& draft) {
   finish.layers = draft.chunks.front().layers;
   for (Graph& chunk : draft.chunks) hoist(draft, chunk, finish);
   gather_parameters(draft);
-  reduce_gradients(draft, finish);
+  INGOT_TRY_VOID(reduce_gradients(draft, finish));
   draft.finish = static_cast<int>(draft.chunks.size());
   draft.chunks.push_back(std::move(finish));
   return {};

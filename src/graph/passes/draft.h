@@ -121,8 +121,9 @@ Result<void> shard_data(Draft& draft);
 void make_buckets(Draft& draft);
 // Gathers of parameters of which a rank keeps a shard.
 void gather_parameters(Draft& draft);
-// Sums of gradients: in the chunks, and in `finish` those that several chunks write.
-void reduce_gradients(Draft& draft, Graph& finish);
+// Sums of gradients: in the chunks, and in `finish` those that several chunks write. Errors: such a one where
+// sums go by a tree.
+Result<void> reduce_gradients(Draft& draft, Graph& finish);
 // Sums of a bucket over axes besides data parallelism: of stretches, and of all of it afterwards.
 struct OtherSums {
   std::span<const GradientRun> runs;

@@ -4,6 +4,8 @@
 // reduce-scattered in every micro-batch, and the shard is added to. A bucket written by several chunks is
 // reduced in finish.
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
@@ -70,11 +72,13 @@ class Reductions {
     for (const Bucket& bucket : draft.buckets) plans_.push_back(plan_of(bucket));
   }
 
-  void run(Graph& finish) {
+  Result<void> run(Graph& finish) {
     find_writers();
+    INGOT_TRY_VOID(check_chunks());
     for (int c = 0; c < static_cast<int>(draft_.chunks.size()); ++c) add_to(c);
     for (const Bucket& bucket : draft_.buckets)
       if (plan(bucket).chunks > 1) reduce_whole(finish, finish.nodes, bucket, Phase::kFinish, When::kAlways);
+    return {};
   }
 
  private:
@@ -124,6 +128,17 @@ class Reductions {
     }
     std::erase_if(plan.runs, [](const GradientRun& run) { return run.axes == 0; });
     return plan;
+  }
+
+  Result<void> check_chunks() const {
+    if (!draft_.sums_by_tree()) return {};
+    for (const Bucket& own : draft_.buckets)
+      if (plans_[static_cast<size_t>(own.id)].chunks > 1)
+        return invalid(fmt::format(
+            "{} is used by several pieces of one pipeline stage, which run.determinism \"layout\" cannot do; "
+            "use parallel.virtual_stages 1",
+            draft_.chunks.front().parameters[static_cast<size_t>(own.parameters.front())].name));
+    return {};
   }
 
   void find_writers() {
@@ -336,10 +351,10 @@ class Reductions {
 
 }  // namespace
 
-void reduce_gradients(Draft& draft, Graph& finish) {
-  if (draft.options.purpose != Purpose::kTrain) return;
+Result<void> reduce_gradients(Draft& draft, Graph& finish) {
+  if (draft.options.purpose != Purpose::kTrain) return {};
   FirstWriters(draft).run();
-  Reductions(draft).run(finish);
+  return Reductions(draft).run(finish);
 }
 
 }  // namespace ingot::graph
