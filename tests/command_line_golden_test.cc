@@ -76,7 +76,7 @@ const std::vector<Case>& cases() {
       {"tokenizer_info_json", {"data", "tokenizer", "info", "bytes", "--json"}, 0},
       {"tokenizer_encode_json", {"data", "tokenizer", "info", "bytes", "--encode", "hé", "--json"}, 0},
       {"train_not_yet",
-       {"train", "book.txt", "--set", "parallel.pp=2", "--set", "run.precision=fp8", "--set",
+       {"train", "book.txt", "--set", "parallel.ep=2", "--set", "run.precision=fp8", "--set",
         "model.num_hidden_layers=2", "--set", "model.hidden_size=64", "--set", "model.num_attention_heads=2"},
        2},
       {"build_unknown_tokenizer", {"data", "build", "--tokenizer", "nope", "--out", "d", "book.txt"}, 2},

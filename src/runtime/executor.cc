@@ -457,6 +457,11 @@ void Executor::Impl::check_outputs(const BoundInstruction& instruction, const In
     if (all_finite(outputs[i])) continue;
     search->instruction = instruction.instruction->id;
     search->where = graph::describe(program, invocation, *instruction.instruction);
+    search->micro_batch = invocation.micro_batch;
+    const graph::Segment& segment = code().segments[static_cast<size_t>(invocation.segment)];
+    const int chunk = segment.chunk * program.layout.mesh.size(graph::Axis::kPp) + program.stage;
+    const bool down = segment.phase == graph::Phase::kForward;
+    search->turn = down ? chunk : 2 * program.layout.chunks() - chunk;
     return;
   }
 }

@@ -61,6 +61,9 @@ struct StepTiming {
 struct NonFinite {  // the first instruction that made one
   int instruction = -1;
   std::string where;  // describe() of it
+  // How far its micro-batch had come: down the chunks of the model and up again. What came first has, of all
+  // ranks, the least (micro_batch, turn).
+  int micro_batch = 0, turn = 0;
 };
 
 // When asynchronous instructions run: as early as the plan allows, as late, or beside compute on a thread of

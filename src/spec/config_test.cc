@@ -212,7 +212,7 @@ TEST(Config, HelpNamesEveryKey) {
 }
 
 TEST(Config, NotYetNamesTheKeyAndTheWayOut) {
-  const RunSpec spec = parsed("", {"train.max_cost=5", "parallel.virtual_stages=2", "run.precision=fp8",
+  const RunSpec spec = parsed("", {"train.max_cost=5", "parallel.cp_mode=ulysses", "run.precision=fp8",
                                    "data.mixture={a = 1.0}", "parallel.ep=1"});
   const auto sentences = not_yet(spec);
   ASSERT_EQ(sentences.size(), 4U);

@@ -27,6 +27,7 @@ constexpr std::array<ShapeRow, 9> kShapes = {{
 constexpr int64_t kAutoSeqLen = 256;
 constexpr int64_t kMicroBatchTokens = 4096;  // rows enough for full tiles, few enough for caches and memory
 constexpr int64_t kMostMicroBatches = 4096;
+constexpr int64_t kTurnsOfAPipeline = 4;  // micro-batches for each stage: a fifth of a step waits at most
 constexpr int64_t kLargestCpuHead = 128;  // backend/cpu/kernels/attention.h
 constexpr int64_t kFewestWarmupSteps = 20;
 constexpr double kBudgetShare = 0.9;        // of a time budget that steps may take
@@ -94,12 +95,17 @@ int64_t choose_global_batch(double tokens, int64_t seq_len) {
   return std::max<int64_t>(1, step_tokens / seq_len);
 }
 
-int64_t choose_micro_batch(int64_t per_replica, int64_t seq_len, std::optional<int64_t> limit) {
+// The largest that fits `limit`, caches and memory; and keeps the stages of a pipeline busy, which takes a
+// multiple of them and several times as many micro-batches where there are enough samples.
+int64_t choose_micro_batch(int64_t per_replica, int64_t seq_len, int64_t stages,
+                           std::optional<int64_t> limit) {
   int64_t best = 1;
   const int64_t most = std::min(per_replica, std::max<int64_t>(1, kMicroBatchTokens / seq_len));
   for (int64_t candidate = 1; candidate <= most; ++candidate) {
     if (per_replica % candidate != 0 || candidate * seq_len > std::max(kMicroBatchTokens, seq_len)) continue;
     if (limit && candidate > *limit) continue;
+    if (per_replica % stages == 0 && per_replica / candidate % stages != 0) continue;
+    if (stages > 1 && candidate > 1 && per_replica / candidate < kTurnsOfAPipeline * stages) continue;
     best = candidate;
   }
   return best;
@@ -159,6 +165,29 @@ std::string describe_model(const spec::ModelSpec& model) {
   return fmt::format("{} shape, {} layers, {} wide, {}: {} parameters",
                      model.family == "gpt2" ? "GPT-2" : "Llama", model.num_layers, model.hidden_size, heads,
                      format_count(static_cast<double>(counts.total)));
+}
+
+// How the work is split, with the share of a step in which a pipeline fills and drains: (p - 1) / (v m + p -
+// 1) (Narayanan et al. 2021, "Efficient Large-Scale Language Model Training on GPU Clusters").
+std::string describe_layout(const ResolvedRun& run) {
+  const spec::ParallelSpec& parallel = run.spec.parallel;
+  std::string text = counted(run.mesh.world(), "rank") + ":";
+  const auto add = [&text](const char* name, int64_t size) {
+    if (size > 1) text += fmt::format("{} {} {}", text.ends_with(':') ? "" : ",", name, size);
+  };
+  add("dp", *parallel.dp);
+  add("tp", parallel.tp);
+  add("cp", parallel.cp);
+  add("pp", parallel.pp);
+  if (parallel.pp > 1) {
+    const auto stages = static_cast<double>(parallel.pp);
+    const auto turns = static_cast<double>(parallel.virtual_stages * run.batch.micro_batches(0));
+    text += fmt::format(" ({}; at least {:.0f} % of a step waits)",
+                        counted(run.batch.micro_batches(0), "micro-batch", "micro-batches"),
+                        100 * (stages - 1) / (turns + stages - 1));
+  }
+  if (*parallel.zero_stage > 0) text += fmt::format(", ZeRO {}", *parallel.zero_stage);
+  return text;
 }
 
 // Sets the steps and what follows from them, and says the budget anew.
@@ -281,12 +310,12 @@ void decide_batch(ResolvedRun& run, double budget_tokens) {
       choose_global_batch(budget_tokens > 0 ? budget_tokens : kTokensWhenSized, spec.data.seq_len);
   // With determinism "layout" the micro-batch is that of a group, whatever dp is.
   const int64_t shares = spec.run.determinism_groups.value_or(dp);
-  const int64_t unit = shares * spec.train.micro_batch_size.value_or(1);
+  const int64_t unit = shares * spec.parallel.pp * spec.train.micro_batch_size.value_or(1);
   run.batch.global_batch = spec::global_batch_samples(spec).value_or((chosen + unit - 1) / unit * unit);
   run.batch.replicas = dp;
   run.batch.micro_batch = spec.train.micro_batch_size.value_or(
       choose_micro_batch(std::max<int64_t>(1, run.batch.global_batch / shares), spec.data.seq_len,
-                         spec.train.max_micro_batch_size));
+                         spec.parallel.pp, spec.train.max_micro_batch_size));
   spec.train.global_batch_size = run.batch.global_batch;
   spec.train.global_batch_tokens.reset();
   spec.train.micro_batch_size = run.batch.micro_batch;
@@ -335,6 +364,7 @@ Result<Resolution> resolve(const spec::LoadedSpec& loaded, const MachineFacts& m
                              static_cast<int>(spec.parallel.zero_group.value_or(0))));
   decide_batch(run, budget_tokens);
   INGOT_TRY_VOID(check_facts(run, data));
+  if (run.mesh.world() > 1) resolution.explanations.push_back({"layout", describe_layout(run)});
   decide_budget(resolution, machine);
   return resolution;
 }

@@ -140,6 +140,24 @@ TEST(Resolve, AGivenScheduleStays) {
   EXPECT_EQ(schedule.decay_fraction, 0.25);
 }
 
+TEST(Resolve, AnOpenBatchFeedsEveryStage) {
+  for (const int64_t pp : {2, 3, 4}) {
+    const Resolution chosen =
+        must_resolve(kSized, {fmt::format("parallel.pp={}", pp), "model.num_hidden_layers=6",
+                              "train.train_steps=10", "parallel.dp=2", "data.seq_len=128"});
+    const data::StepLayout& batch = chosen.run.batch;
+    EXPECT_TRUE(batch.validate());
+    EXPECT_EQ(batch.micro_batches(0) % pp, 0) << pp;
+    EXPECT_GE(batch.micro_batches(0), 4 * pp);
+    EXPECT_EQ(chosen.run.mesh.world(), 2 * pp);
+    const auto said = std::ranges::find(chosen.explanations, "layout", &Explanation::subject);
+    ASSERT_NE(said, chosen.explanations.end());
+    EXPECT_NE(said->text.find(fmt::format("{} ranks: dp 2, pp {} (", 2 * pp, pp)), std::string::npos)
+        << said->text;
+    EXPECT_NE(said->text.find("ZeRO 1"), std::string::npos) << said->text;
+  }
+}
+
 TEST(Resolve, TheMicroBatchDividesWhatAReplicaTakes) {
   for (const int64_t global : {1, 6, 7, 48, 60}) {
     for (const int64_t seq_len : {64, 1000, 5000}) {

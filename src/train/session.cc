@@ -337,11 +337,14 @@ namespace {
 // The first instruction of any rank that made a non-finite value; all ranks get the same.
 Result<std::string> first_non_finite(Rank& rank, runtime::Executor& executor, int side) {
   INGOT_TRY(const runtime::NonFinite found, executor.find_non_finite(side));
-  INGOT_TRY(const std::vector<std::string> of_all,
-            comm::exchange_texts(*rank.control, found.where, {.what = "the first non-finite value"}));
-  for (const std::string& where : of_all)
-    if (!where.empty()) return where;
-  return std::string();
+  // Texts that sort as what they tell came about.
+  const std::string own = found.instruction < 0
+                              ? std::string()
+                              : fmt::format("{:08}{:08}{}", found.micro_batch, found.turn, found.where);
+  INGOT_TRY(std::vector<std::string> of_all,
+            comm::exchange_texts(*rank.control, own, {.what = "the first non-finite value"}));
+  std::erase(of_all, std::string());
+  return of_all.empty() ? std::string() : std::ranges::min_element(of_all)->substr(16);
 }
 
 }  // namespace
