@@ -71,6 +71,7 @@ struct Segment {
   int chunk = 0;  // index into StageCode::chunks
   Phase phase = Phase::kForward;
   std::vector<Instruction> instructions;
+  std::vector<Instruction> crossings;  // its sends and receives, which run as transfers beside the timeline
   std::vector<int>
       joins;  // ids that must have finished before the segment ends: those that touch scratch or slots
   int64_t scratch_bytes = 0;
@@ -143,6 +144,7 @@ struct Transfer {
   int id = 0;  // in the space of instruction ids
   bool send = false;
   int chunk = 0;
+  int segment = 0, crossing = 0;  // its instruction: index into Segment::crossings
   ValueId value = kNoValue;
   int peer = 0;  // stage offset, +1 or -1; the last stage's next is the first
   int tag = 0;   // of the value and the boundary that it crosses; its messages go in order of micro-batches

@@ -150,7 +150,13 @@ void Executor::Impl::prepare() {
   }
   if (options.poison)
     for (const tensor::Buffer& slots : memory.slots) poison(slots.data(), slots.bytes());
-  transfers.emplace(program, bound.transfers, options);
+  transfers.emplace(program, bound.transfers, options,
+                    [this](const Invocation& invocation, const graph::Instruction& instruction,
+                           int64_t begin_ns, int64_t end_ns) {
+                      if (!observer) return;
+                      const std::lock_guard lock(observing);
+                      observer(invocation, instruction, begin_ns, end_ns);
+                    });
   frees = transfers->freed_slots();
 }
 

@@ -2,6 +2,11 @@
 // norms, in double, messages and collectives early and late.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <limits>
+#include <map>
+#include <tuple>
+
 #include "graph/tiny_model_for_tests.h"
 #include "runtime/models_for_tests.h"
 
@@ -100,6 +105,86 @@ TEST_P(Pipelines, WithZero) {
     equals_one_rank({.schedule = "zb-h1", .micro_batches = 2, .dp = 2, .tp = 2, .zero_stage = stage});
   }
   equals_one_rank({.pp = 2, .micro_batches = 2, .dp = 2, .recompute = Recompute::kFull, .zero_stage = 3});
+}
+
+// Executed instructions as (segment, micro-batch, id).
+using Executed = std::vector<std::tuple<int, int, int>>;
+
+// What a program says: begin, then what is waited for and run at each position of the timeline.
+Executed compiled_list(const graph::Program& program) {
+  Executed list;
+  const graph::StageCode& code = *program.code;
+  const auto add_segment = [&](const graph::Invocation& invocation) {
+    const graph::Segment& segment = code.segments[static_cast<size_t>(invocation.segment)];
+    for (const graph::Instruction& instruction : segment.instructions) {
+      const graph::When when =
+          code.chunks[static_cast<size_t>(segment.chunk)].nodes[static_cast<size_t>(instruction.node)].when;
+      if (when == graph::When::kFirst && !invocation.first) continue;
+      if (when == graph::When::kLast && !invocation.last) continue;
+      list.emplace_back(invocation.segment, invocation.micro_batch, instruction.id);
+    }
+  };
+  const auto add_awaited = [&](int position) {
+    for (const graph::Transfer& transfer : program.transfers)
+      if (transfer.wait == position) list.emplace_back(transfer.segment, transfer.micro_batch, transfer.id);
+  };
+  graph::Invocation begin{};
+  begin.segment = program.begin_segment;
+  if (begin.segment >= 0) add_segment(begin);
+  for (size_t position = 0; position < program.timeline.size(); ++position) {
+    add_awaited(static_cast<int>(position));
+    add_segment(program.timeline[position]);
+  }
+  add_awaited(static_cast<int>(program.timeline.size()));
+  return list;
+}
+
+TEST_P(Pipelines, ExecuteTheCompiledList) {
+  for (const char* schedule : {"1f1b", "interleaved", "zb-h1"}) {
+    Training many = training(4);
+    many.pp = 2;
+    many.dp = 2;
+    many.schedule = schedule;
+    many.virtual_stages = many.schedule == "interleaved" ? 2 : 1;
+    many.zero_stage = 1;
+    many.steps = 1;
+    std::array<Executed, 4> executed;
+    std::array<graph::Program, 4> programs;
+    many.before_step = [&](Executor& executor, int, int rank) {
+      Executed& list = executed[static_cast<size_t>(rank)];
+      programs[static_cast<size_t>(rank)] = executor.program();
+      executor.set_observer([&list](const graph::Invocation& invocation,
+                                    const graph::Instruction& instruction, int64_t, int64_t) {
+        list.emplace_back(invocation.segment, invocation.micro_batch, instruction.id);
+      });
+    };
+    ASSERT_EQ(train(many).error, "");
+    for (size_t rank = 0; rank < 4; ++rank)
+      EXPECT_EQ(executed[rank], compiled_list(programs[rank])) << schedule << " rank " << rank;
+  }
+}
+
+// A value that is no number is found where it was made, on its rank, by all ranks replaying together; the
+// step is skipped everywhere.
+TEST_P(Pipelines, FindWhatIsNotFinite) {
+  Training many = training(4);
+  many.pp = 4;
+  many.steps = 1;
+  std::array<std::string, 4> found;
+  many.before_step = [&](Executor& executor, int, int rank) {
+    if (rank != 3) return;
+    const TensorView mask = executor.input("loss_mask", 0);
+    mask.as<float>()[0] = std::numeric_limits<float>::infinity();
+  };
+  many.after_step = [&](Executor& executor, State&, int, int rank) {
+    auto replayed = executor.find_non_finite(0);
+    ASSERT_TRUE(replayed);
+    found[static_cast<size_t>(rank)] = replayed->where;
+  };
+  const Outcome outcome = train(many);
+  ASSERT_EQ(outcome.error, "");
+  EXPECT_EQ(outcome.applied, std::vector<double>{0});
+  EXPECT_NE(found[3].find("head_loss"), std::string::npos) << found[3];
 }
 
 // One operation between embedding and head, each a stage of its own.

@@ -80,7 +80,8 @@ struct ExecutorOptions {
 };
 
 // Called after every instruction when set, by one thread at a time: trace, profile. An asynchronous one is
-// reported with the invocation that issued it, when it has ended.
+// reported with the invocation that issued it, when it has ended; a send or receive between stages with the
+// one that made or reads its value, when it was waited for.
 using Observer = std::function<void(const graph::Invocation&, const graph::Instruction&, int64_t begin_ns,
                                     int64_t end_ns)>;
 

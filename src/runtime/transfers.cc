@@ -16,8 +16,12 @@ size_t slot_class(const graph::Transfer& transfer) {
 }  // namespace
 
 Transfers::Transfers(const graph::Program& program, std::vector<BoundTransfer>& bound,
-                     const ExecutorOptions& options)
-    : program_(program), bound_(bound), options_(options), by_wait_(bound.size()) {
+                     const ExecutorOptions& options, Observer observer)
+    : program_(program),
+      bound_(bound),
+      options_(options),
+      observer_(std::move(observer)),
+      by_wait_(bound.size()) {
   std::iota(by_wait_.begin(), by_wait_.end(), size_t{0});
   std::ranges::stable_sort(by_wait_, {}, [&](size_t i) { return bound_[i].transfer->wait; });
   for (BoundTransfer& own : bound_) {
@@ -98,7 +102,13 @@ Result<void> Transfers::wait(BoundTransfer& own) {
   const int64_t begin_ns = monotonic_ns();
   auto result = own.group->wait(own.ticket, call_of(own));
   if (!result) return std::move(result).take_error().context(graph::describe(program_, *own.transfer));
-  waited_ns_ += monotonic_ns() - begin_ns;
+  const int64_t end_ns = monotonic_ns();
+  waited_ns_ += end_ns - begin_ns;
+  const graph::Transfer& transfer = *own.transfer;
+  const auto position = static_cast<size_t>(transfer.send ? transfer.post - 1 : transfer.wait);
+  const graph::Segment& segment = program_.code->segments[static_cast<size_t>(transfer.segment)];
+  observer_(program_.timeline[position], segment.crossings[static_cast<size_t>(transfer.crossing)], begin_ns,
+            end_ns);
   close_memory(own.view.data, own.view.bytes());
   return {};
 }

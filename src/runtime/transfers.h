@@ -8,8 +8,9 @@ namespace ingot::runtime {
 
 class Transfers {
  public:
-  // `bound` in the order of program.transfers; all borrowed.
-  Transfers(const graph::Program& program, std::vector<BoundTransfer>& bound, const ExecutorOptions& options);
+  // `bound` in the order of program.transfers; borrowed, as the next. `observer` is called after each wait.
+  Transfers(const graph::Program& program, std::vector<BoundTransfer>& bound, const ExecutorOptions& options,
+            Observer observer);
 
   void begin_timeline() { posted_ = awaited_ = 0; }
   // What the plan has before the invocation at `position` (the timeline's length: the end): posts, then
@@ -28,6 +29,7 @@ class Transfers {
   const graph::Program& program_;
   std::vector<BoundTransfer>& bound_;
   const ExecutorOptions& options_;
+  const Observer observer_;
   std::vector<size_t> by_wait_;
   size_t posted_ = 0, awaited_ = 0;
   int64_t waited_ns_ = 0;

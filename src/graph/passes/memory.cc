@@ -230,13 +230,14 @@ class MemoryPlanning {
   }
 
   void write_operands(const Graph& graph, Segment& segment) {
-    for (Instruction& instruction : segment.instructions) {
-      const Node& node = graph.nodes[static_cast<size_t>(instruction.node)];
-      instruction.inputs.reserve(node.inputs.size());
-      instruction.outputs.reserve(node.outputs.size());
-      for (const ValueId id : node.inputs) instruction.inputs.push_back(operand_of(graph, id));
-      for (const ValueId id : node.outputs) instruction.outputs.push_back(operand_of(graph, id));
-    }
+    for (std::vector<Instruction>* list : {&segment.instructions, &segment.crossings})
+      for (Instruction& instruction : *list) {
+        const Node& node = graph.nodes[static_cast<size_t>(instruction.node)];
+        instruction.inputs.reserve(node.inputs.size());
+        instruction.outputs.reserve(node.outputs.size());
+        for (const ValueId id : node.inputs) instruction.inputs.push_back(operand_of(graph, id));
+        for (const ValueId id : node.outputs) instruction.outputs.push_back(operand_of(graph, id));
+      }
   }
 
   void place_transfers(int chunk) {

@@ -12,16 +12,6 @@ namespace {
 // Outstanding sends of one direction: the next but one waits for the first.
 constexpr size_t kOutSlots = 2;
 
-// A send or receive of a segment, once per micro-batch.
-struct Crossing {
-  int id = 0;
-  int chunk = 0;
-  Phase phase = Phase::kForward;
-  bool send = false;
-  ValueId value = kNoValue;
-  int peer = 0, tag = 0;
-};
-
 class Scheduling {
  public:
   explicit Scheduling(Draft& draft) : draft_(draft) {}
@@ -44,7 +34,9 @@ class Scheduling {
       mark_group(draft_.timeline.back());
     }
     if (draft_.finish_segment >= 0) invoke(draft_.finish_segment, 0, true, true);
-    for (const Crossing& crossing : crossings_) add_transfers(crossing);
+    for (size_t segment = 0; segment < draft_.segments.size(); ++segment)
+      for (size_t crossing = 0; crossing < draft_.segments[segment].crossings.size(); ++crossing)
+        add_transfers(static_cast<int>(segment), crossing);
     std::ranges::stable_sort(draft_.transfers, {}, [](const Transfer& transfer) {
       return std::pair(transfer.post, transfer.send ? 1 : 0);
     });
@@ -75,64 +67,60 @@ class Scheduling {
     Segment segment;
     segment.chunk = chunk;
     segment.phase = phase;
-    const size_t before = crossings_.size();
     for (size_t k = 0; k < graph.nodes.size(); ++k) {
       const Node& node = graph.nodes[k];
       if (node.phase != phase) continue;
-      const int id = next_id_++;
-      if (node.op == Op::kSend || node.op == Op::kReceive) {
-        const bool send = node.op == Op::kSend;
-        crossings_.push_back({id, chunk, phase, send, send ? node.inputs[0] : node.outputs[0],
-                              node.attributes.peer, node.attributes.tag});
-        continue;
-      }
       Instruction instruction;
-      instruction.id = id;
+      instruction.id = next_id_++;
       instruction.node = static_cast<int>(k);
-      segment.instructions.push_back(std::move(instruction));
+      const bool crosses = node.op == Op::kSend || node.op == Op::kReceive;
+      (crosses ? segment.crossings : segment.instructions).push_back(std::move(instruction));
     }
     // A phase may do nothing but pass on: the gradient of a sum is that of its summands.
-    if (segment.instructions.empty() && crossings_.size() == before) return -1;
+    if (segment.instructions.empty() && segment.crossings.empty()) return -1;
     draft_.segments.push_back(std::move(segment));
     return static_cast<int>(draft_.segments.size()) - 1;
   }
 
-  const Segment& segment_at(size_t position) const {
-    return draft_.segments[static_cast<size_t>(draft_.timeline[position].segment)];
+  const Node& node_of(const Segment& segment, const Instruction& instruction) const {
+    return draft_.chunks[static_cast<size_t>(segment.chunk)].nodes[static_cast<size_t>(instruction.node)];
   }
 
   // Positions at which something is made that goes the same way, forward or backward.
   std::vector<size_t> sending_positions(Phase phase) const {
     std::vector<size_t> positions;
     for (size_t position = 0; position < draft_.timeline.size(); ++position) {
-      const Segment& segment = segment_at(position);
-      if (segment.phase == phase && std::ranges::any_of(crossings_, [&](const Crossing& crossing) {
-            return crossing.send && crossing.phase == phase && crossing.chunk == segment.chunk;
+      const Segment& segment = draft_.segments[static_cast<size_t>(draft_.timeline[position].segment)];
+      if (segment.phase == phase && std::ranges::any_of(segment.crossings, [&](const Instruction& crossing) {
+            return node_of(segment, crossing).op == Op::kSend;
           }))
         positions.push_back(position);
     }
     return positions;
   }
 
-  void add_transfers(const Crossing& crossing) {
-    const std::vector<size_t> sending = sending_positions(crossing.phase);
+  void add_transfers(int segment_index, size_t crossing) {
+    const Segment& segment = draft_.segments[static_cast<size_t>(segment_index)];
+    const Node& node = node_of(segment, segment.crossings[crossing]);
+    Transfer transfer;
+    transfer.id = segment.crossings[crossing].id;
+    transfer.send = node.op == Op::kSend;
+    transfer.chunk = segment.chunk;
+    transfer.segment = segment_index;
+    transfer.crossing = static_cast<int>(crossing);
+    transfer.value = transfer.send ? node.inputs[0] : node.outputs[0];
+    transfer.peer = node.attributes.peer;
+    transfer.tag = node.attributes.tag;
+    const std::vector<size_t> sending = sending_positions(segment.phase);
     for (size_t position = 0; position < draft_.timeline.size(); ++position) {
-      const Segment& segment = segment_at(position);
-      if (segment.chunk != crossing.chunk || segment.phase != crossing.phase) continue;
-      Transfer transfer;
-      transfer.id = crossing.id;
-      transfer.send = crossing.send;
-      transfer.chunk = crossing.chunk;
-      transfer.value = crossing.value;
-      transfer.peer = crossing.peer;
-      transfer.tag = crossing.tag;
+      if (draft_.timeline[position].segment != segment_index) continue;
+      const int at = static_cast<int>(position);
       transfer.micro_batch = draft_.timeline[position].micro_batch;
-      transfer.post = static_cast<int>(position) + (crossing.send ? 1 : -1);
-      transfer.post = std::max(transfer.post, 0);
-      transfer.wait = static_cast<int>(position);
-      if (crossing.send) {
-        const size_t own = static_cast<size_t>(std::ranges::find(sending, position) - sending.begin());
-        const size_t next = own + kOutSlots;
+      transfer.post = transfer.send ? at + 1 : std::max(at - 1, 0);
+      transfer.wait = at;
+      if (transfer.send) {
+        const auto own = std::ranges::find(sending, position) - sending.begin();
+        const size_t next = static_cast<size_t>(own) + kOutSlots;
         transfer.wait = static_cast<int>(next < sending.size() ? sending[next] : draft_.timeline.size());
       }
       draft_.transfers.push_back(transfer);
@@ -142,7 +130,6 @@ class Scheduling {
   Draft& draft_;
   int next_id_ = 0;
   std::map<std::pair<int, Phase>, int> segment_;
-  std::vector<Crossing> crossings_;
 };
 
 }  // namespace

@@ -45,7 +45,8 @@ std::string describe(const Program& program, const Invocation& invocation, const
   const Graph& graph = code.chunks[static_cast<size_t>(segment.chunk)];
   const Node& node = graph.nodes[static_cast<size_t>(instruction.node)];
   int64_t bytes = 0;
-  for (const ValueId id : node.outputs) bytes = std::max(bytes, graph.value(id).bytes());
+  for (const ValueId id : node.outputs.empty() ? node.inputs : node.outputs)
+    bytes = std::max(bytes, graph.value(id).bytes());
   const bool whole = segment.phase == Phase::kBegin || segment.phase == Phase::kFinish;
   const std::string where =
       whole ? std::string(name_of(segment.phase))
