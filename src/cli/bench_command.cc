@@ -168,7 +168,7 @@ Verb bench_verb() {
           .example = "ingot bench --comm --ranks 2",
           .input = "",
           .options = kOptions,
-          .see_also = "docs/howto/ranks.md",
+          .see_also = "docs/formats/fabric.md",
           .run = run};
 }
 
