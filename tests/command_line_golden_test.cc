@@ -30,6 +30,7 @@ const std::vector<Case>& cases() {
       {"help", {"--help"}, 0},
       {"no_words", {}, 2},
       {"help_train", {"train", "--help"}, 0},
+      {"help_bench", {"bench", "--help"}, 0},
       {"help_launch", {"launch", "--help"}, 0},
       {"launch_wrong_layout", {"launch", "-n", "3", "two-ranks.toml"}, 2},
       {"launch_wrong_hosts", {"launch", "--hosts", "a:x", "two-ranks.toml"}, 2},
@@ -189,7 +190,7 @@ TEST(CommandLineGoldenFiles, HelpFitsAScreenAndNamesEveryVerbWithAHelpOfItsOwn) 
       return one.words == words;
     })) << line;
   }
-  EXPECT_EQ(verbs, 11);
+  EXPECT_EQ(verbs, 12);
 }
 
 }  // namespace

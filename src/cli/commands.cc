@@ -11,8 +11,8 @@ std::span<const Verb> all_verbs() {
     std::string_view name;
     Verb verb;
   };
-  static const std::array<Verb, 11> kVerbs = [] {
-    const std::array<Row, 11> rows = {{
+  static const std::array<Verb, 12> kVerbs = [] {
+    const std::array<Row, 12> rows = {{
         {"train", train_verb()},
         {"launch", launch_verb()},
         {"data build", data_build_verb()},
@@ -24,8 +24,9 @@ std::span<const Verb> all_verbs() {
         {"generate", generate_verb()},
         {"export", export_verb()},
         {"verify", verify_verb()},
+        {"bench", bench_verb()},
     }};
-    std::array<Verb, 11> verbs;
+    std::array<Verb, 12> verbs;
     for (size_t i = 0; i < rows.size(); ++i) {
       INGOT_CHECK(rows[i].name == rows[i].verb.name, "verb {} is called {}", rows[i].name, rows[i].verb.name);
       verbs[i] = rows[i].verb;

@@ -16,6 +16,7 @@ Verb launch_verb();
 Verb eval_verb();
 Verb generate_verb();
 Verb verify_verb();
+Verb bench_verb();
 Verb export_verb();
 Verb data_build_verb();
 Verb data_info_verb();

@@ -9,7 +9,7 @@
 namespace ingot::cost {
 namespace {
 
-constexpr int64_t kPieces[] = {64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 4 << 20};
+constexpr int64_t kPieces[] = {64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20};
 constexpr int64_t kUsualPiece = 256 << 10;
 constexpr int64_t kMostPieces = 512;  // of a member's block: more are slow to plan and gain nothing
 constexpr int kFewMembers = 64;       // patterns of one round send a message to each

@@ -31,7 +31,8 @@ struct LibraryTime {
 struct Fabric {
   Link node{2e-6, 8e9};
   Link network{20e-6, 1.2e9};
-  double sum_bandwidth = 8e9;       // bytes of result per second, of one rank, operands from memory
+  // Bytes of result per second, of one rank: a received piece that is in cache onto an operand from memory.
+  double sum_bandwidth = 8e9;
   double message_seconds = 0.5e-6;  // of a core, for each message at each end
   double switch_seconds = 20e-6;    // until another rank of the same core gets its turn
   int cores_per_node = 0;           // for ranks; 0: one each

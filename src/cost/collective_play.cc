@@ -4,6 +4,7 @@
 // a node share.
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <map>
 #include <queue>
@@ -163,7 +164,10 @@ class Play {
       return;
     }
     const double operands = step.kind == Step::Kind::kAdd ? static_cast<double>(step.sources) - 1 : 1;
-    const double seconds = operands * bytes_of(step) / fabric_.sum_bandwidth;
+    // Pieces beyond this leave the cache before they are added.
+    constexpr double kCached = 256 << 10, kLost = 0.2;  // of the speed, for each doubling
+    const double doublings = std::max(0.0, std::log2(bytes_of(step) / kCached));
+    const double seconds = operands * bytes_of(step) / fabric_.sum_bandwidth * (1 + kLost * doublings);
     at(occupy(*member.core, event.time, seconds), Event::Kind::kDone, event.member, event.step);
   }
 
