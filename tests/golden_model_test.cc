@@ -116,7 +116,7 @@ class Step {
 
  private:
   void fill() {
-    for (const runtime::State::Entry& entry : state_.entries(program_)) {
+    for (const runtime::State::Entry& entry : state_.entries(program_, 0)) {
       if (entry.kind != "param") continue;
       const graph::Parameter& parameter = program_.code->chunks.front().parameters[index(entry.index)];
       const auto values = read<float>(file_, parameter.hugging_face.tensor);

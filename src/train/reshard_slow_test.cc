@@ -44,7 +44,7 @@ SmallRun small_run(const std::string& family, const Layout& layout) {
 // The checkpoint of step kSavedStep of a run on a layout, by threads of one process or by ranks that joined.
 class Resharding : public ::testing::TestWithParam<Layout> {
  protected:
-  std::string folder() const { return checkpoint_folder(data_.folder().at("run")); }
+  std::string folder() const { return checkpoint_folder(data_.folder() / "run"); }
 
   void save(const SmallRun& small, bool joined) {
     const auto body = [&](Session& session, int) {
