@@ -130,6 +130,34 @@ constexpr Layout kLayouts[] = {{},
 INSTANTIATE_TEST_SUITE_P(All, Resharding, ::testing::ValuesIn(kLayouts),
                          [](const auto& test) { return name_of(test.param); });
 
+// With determinism = "layout" the bits do not even know of the change.
+TEST(Reshard, AnotherDpGoesOnWithTheSameBits) {
+  const SmallData data;
+  const std::string folder = checkpoint_folder(data.folder() / "run");
+  SmallRun small;
+  small.determinism_groups = 4;
+  auto undisturbed = make_session(small);
+  const std::vector<double> losses = losses_of(train_from_start(*undisturbed, data, kEnd));
+  small.dp = 2;
+  small.zero_stage = 1;
+  auto saved = make_session(small);
+  train_from_start(*saved, data, kSavedStep);
+  auto report = save_session(*saved, folder, {.step = kSavedStep}, kIdentity);
+  ASSERT_TRUE(report) << report.error().message;
+  for (const int dp : {1, 2, 4}) {
+    small.dp = dp;
+    auto session = make_session(small);
+    auto checkpoint = checkpoint::Checkpoint::open(report->path);
+    ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+    ASSERT_TRUE(load_session(*session, *checkpoint, kIdentity));
+    ASSERT_TRUE(session->start_data(data.stream(), kSavedStep, nullptr));
+    EXPECT_EQ(losses_of(train_steps(*session, kSavedStep, kEnd)),
+              std::vector<double>(losses.begin() + kSavedStep, losses.end()))
+        << dp;
+    EXPECT_EQ(all_weights(*session), all_weights(*undisturbed)) << dp;
+  }
+}
+
 // What two ranks hold alike, one writes.
 TEST(Reshard, NoElementIsWrittenTwice) {
   for (const Layout& layout : kLayouts) {
