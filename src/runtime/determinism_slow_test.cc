@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "graph/ops.h"
 #include "runtime/models_for_tests.h"
 
@@ -112,7 +114,25 @@ TEST_P(LayoutDeterminism, SameBitsBesidePipelines) {
   }
 }
 
-// Else the test above shows nothing.
+// Messages between processes, and schedules instead of shared memory.
+TEST_P(LayoutDeterminism, SameBitsOverUcx) {
+  const auto row = std::ranges::find(comm::all_transports(), "ucx", &comm::TransportRow::name);
+  if (const std::string reason = row->unavailable(); !reason.empty()) GTEST_SKIP() << reason;
+  const Outcome expected = train(training(1));
+  ASSERT_EQ(expected.error, "");
+  for (const int dp : {1, 2, 4}) {
+    for (const int threads : {1, 2}) {
+      Training many = training(dp);
+      many.transport = "ucx";
+      many.zero_stage = threads - 1;
+      many.threads = threads;
+      many.beside = true;
+      same_bits(many, expected);
+    }
+  }
+}
+
+// Else the tests above show nothing.
 TEST_P(LayoutDeterminism, WithoutItBitsDiffer) {
   const Outcome one = train(training(1, 0)), three = train(training(3, 0));
   ASSERT_EQ(one.error + three.error, "");

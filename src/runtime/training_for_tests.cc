@@ -1,8 +1,12 @@
 #include "runtime/training_for_tests.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cmath>
+#include <filesystem>
 #include <mutex>
 #include <numeric>
 #include <thread>
@@ -263,9 +267,40 @@ graph::Program compile_or_fail(const Training& training, int micro_batches, grap
   return std::move(*program);
 }
 
+namespace {
+
+// Each rank joins a world of its transport, and leaves it in order.
+void train_joined(const Training& training, Outcome& outcome, std::mutex& mutex) {
+  static std::atomic<int> worlds{0};
+  const int ranks = mesh_of(training).world();
+  const std::string address =
+      (std::filesystem::temp_directory_path() / fmt::format("ingot-training-{}-{}", getpid(), ++worlds))
+          .string();
+  const auto run = [&](int rank) -> Result<void> {
+    INGOT_TRY(const auto transport, comm::join_world(training.transport, rank, ranks, address));
+    INGOT_TRY_VOID(Rank(training, *transport).run(outcome, mutex));
+    return transport->leave({});
+  };
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const Result<void> result = run(rank);
+      const std::lock_guard lock(mutex);
+      if (!result && outcome.error.empty()) outcome.error = result.error().message;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+
 Outcome train(const Training& training) {
   Outcome outcome;
   std::mutex mutex;
+  if (training.transport != "local") {
+    train_joined(training, outcome, mutex);
+    return outcome;
+  }
   auto world = comm::make_local_world(mesh_of(training).world(), !training.lazy);
   std::vector<std::thread> threads;
   for (auto& transport : world) {

@@ -46,6 +46,7 @@ struct Training {
   bool lazy = false, beside = false;  // Overlap::kLate, kBeside; else kEarly
   bool poison = true;
   std::vector<std::string> backends = {"reference"};
+  std::string transport = "local";  // else ranks are threads that join a world as processes would
   int threads = 1;  // of each rank's pool
   // Spoils the compiled program.
   std::function<void(graph::Program&)> change;
