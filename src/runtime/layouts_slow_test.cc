@@ -76,8 +76,8 @@ std::vector<Split> all_splits() {
 class Layouts : public ::testing::TestWithParam<Split> {
  protected:
   static Training training(bool tied, int micro_batches) {
-    graph::TinyModel model{.layers = 4};
-    if (tied) model = {.kv_heads = 4, .layers = 4, .gpt2 = true, .tied = true, .dropout = 0.2};
+    graph::TinyModel model{.layers = 6};
+    if (tied) model = {.kv_heads = 4, .layers = 6, .gpt2 = true, .tied = true, .dropout = 0.2};
     Training training;
     training.build = [model](const graph::BuildOptions& options) { return model.build(options); };
     training.kv_heads = static_cast<int>(model.kv_heads);
