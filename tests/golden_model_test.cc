@@ -12,6 +12,7 @@
 #include "comm/comm.h"
 #include "graph/compile.h"
 #include "graph/ops.h"
+#include "graph/passes/passes.h"
 #include "model/model.h"
 #include "runtime/runtime.h"
 #include "spec/hf_config.h"
@@ -51,6 +52,8 @@ double load(const TensorView& view, int64_t i) {
       return static_cast<double>(view.as<float>()[i]);
     case DType::kBF16:
       return static_cast<double>(tensor::float_of_bf16(view.as<uint16_t>()[i]));
+    case DType::kF16:
+      return static_cast<double>(tensor::float_of_f16(view.as<uint16_t>()[i]));
     default:
       INGOT_CHECK(false, "no reader for {}", tensor::name_of(view.dtype));
   }
@@ -125,7 +128,10 @@ class Step {
     }
     state_.touch_parameters();
     const TensorView scalars = state_.find("control.scalars");
-    if (scalars.data != nullptr) scalars.as<double>()[graph::kLossScale] = 1;
+    // Such that gradients come out as they are.
+    const int64_t sequence = file_.view().find("batch.tokens")->shape[1];
+    if (scalars.data != nullptr)
+      scalars.as<double>()[graph::kLossScale] = 1 / graph::gradient_seed(program_.precision, sequence);
     for (const char* name : {"tokens", "labels", "position", "doc_start", "loss_mask"}) {
       const TensorView field = executor_->input(name, 0);
       if (field.data == nullptr) continue;

@@ -18,8 +18,7 @@ namespace ingot::cli {
 namespace {
 
 constexpr Option kOptions[] = {
-    {"Measures", "--comm", "",
-     "what messages cost between ranks, and how long all-reduce takes by each algorithm", ""},
+    {"Measures", "--comm", "", "what messages and all-reduces between ranks cost, by each algorithm", ""},
     {"Ranks", "--ranks", "N", "ranks to start here, where no launcher has started them", "2"},
     {"Ranks", "--transport", "NAME", "how they talk: local (threads of one process), ucx, mpi", "ucx"},
     {"Output", "--out", "FILE", "the fabric that collectives are chosen by", "the cache folder"},
