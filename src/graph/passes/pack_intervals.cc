@@ -94,8 +94,8 @@ class Packing {
     for (int repair = 0; repair <= kRepairs && !optimal(); ++repair) {
       std::vector<Interval> attempt = intervals_;
       const int64_t top = Placement(attempt, steps_).run(order);
-      std::ranges::stable_partition(order,
-                                    [&](size_t i) { return attempt[i].offset + attempt[i].bytes > bound_; });
+      std::stable_partition(order.begin(), order.end(),
+                            [&](size_t i) { return attempt[i].offset + attempt[i].bytes > bound_; });
       if (smallest_ >= 0 && top >= smallest_) continue;
       smallest_ = top;
       best_ = std::move(attempt);
