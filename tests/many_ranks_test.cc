@@ -22,8 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kLimit = 2;  // comm_timeout, seconds
-// After twice the limit the ranks leave; a second later what is left is ended.
-constexpr double kAllGone = 2 * kLimit + 2;
+// After twice the limit the ranks leave; agents report each second, and a second later what is left is ended.
+constexpr double kAllGone = 2 * kLimit + 3;
 
 std::string content_of(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
